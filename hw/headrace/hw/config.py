@@ -205,8 +205,8 @@ class Config:
 
     @property
     def sum_bits(self) -> int:
-        """Width of the signed integer sum of one group."""
-        return 1 + (127 * 128 * self.group).bit_length()
+        """Width of the signed integer sum of one group, or of one block of attention."""
+        return 1 + (127 * 128 * max(self.group, KV_BLOCK)).bit_length()
 
     @property
     def col_words(self) -> int:

@@ -75,6 +75,7 @@ ERRORS = {
     3: "the memory answered a write with SLVERR",
     4: "the memory answered a write with DECERR",
     5: "unknown instruction",
+    6: "the memory answered reads of different IDs out of order",
 }
 
 

@@ -1,0 +1,1 @@
+"""Systolic matmul unit: ring, feeder, array, accumulator, and their control."""

@@ -1,0 +1,93 @@
+"""Activations for the array: activation SRAM and probabilities."""
+
+from amaranth import *
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import KV_BLOCK, Config
+from ..interfaces import AWriteSignature, words
+
+
+__all__ = ["Feeder"]
+
+
+class Feeder(wiring.Component):
+    """A word holds ``lanes`` values of each of ``rows`` rows; it is read once and shifted out.
+
+    Latency: 2 cycles from `fetch` to the first values of the word, 1 value per row and cycle.
+
+    Members
+    -------
+    a_write : ``In(AWriteSignature)``
+        Write port of the activation SRAM.
+    p_en, p_buffer, p_addr, p_row, p_data : ``In``
+        Write port of the probabilities, see `PWriteSignature`.
+    start : ``In(1)``
+        A pass begins: sample `addr`, `from_p` and `buffer`.
+    addr : ``In(16)``
+        Its first word.
+    from_p : ``In(1)``
+        Read probabilities, of `buffer`, and not the activation SRAM.
+    buffer : ``In(1)``
+        Buffer of the probabilities.
+    fetch : ``In(1)``
+        Read the next word, from the cycle after `start` on.
+    o : ``Out(ArrayLayout(8, rows))``
+        Activations.
+    """
+    def __init__(self, config: Config):
+        self.config = config
+        #: Words of one buffer of probabilities.
+        self.p_words = -(-config.streams // config.rows) * (KV_BLOCK // config.lanes)
+        super().__init__({
+            "a_write": In(AWriteSignature(config)),
+            "p_en": In(1), "p_buffer": In(1), "p_addr": In(range(self.p_words)),
+            "p_row": In(range(config.rows)), "p_data": In(words(config.lanes, 8)),
+            "start": In(1), "addr": In(16), "from_p": In(1), "buffer": In(1), "fetch": In(1),
+            "o": Out(words(config.rows, 8)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        rows, lanes = self.config.rows, self.config.lanes
+
+        addr = Signal(16)
+        from_p = Signal()
+        buffer = Signal()
+        with m.If(self.start):
+            m.d.sync += [addr.eq(self.addr), from_p.eq(self.from_p), buffer.eq(self.buffer)]
+        with m.Elif(self.fetch):
+            m.d.sync += addr.eq(addr + 1)
+
+        def storage(name, depth, en, row, write_addr, values, read_addr, read_en):
+            m.submodules[name] = mem = memory.Memory(
+                shape=unsigned(8 * rows * lanes), depth=depth, init=[])
+            write = mem.write_port(granularity=8 * lanes)
+            read = mem.read_port()
+            m.d.comb += [write.addr.eq(write_addr),
+                         write.data.eq(Value.cast(values).replicate(rows)),
+                         read.addr.eq(read_addr), read.en.eq(read_en)]
+            for r in range(rows):
+                m.d.comb += write.en[r].eq(en & (row == r))
+            return read.data
+
+        a = self.a_write
+        a_word = storage("a", self.config.a_words, a.en, a.row, a.addr, a.data, addr,
+                         self.fetch & ~from_p)
+        p_word = storage("p", 2 * self.p_words, self.p_en, self.p_row,
+                         Cat(self.p_buffer, self.p_addr), self.p_data, Cat(buffer, addr),
+                         self.fetch & from_p)
+
+        fresh = Signal()
+        fresh_p = Signal()
+        m.d.sync += [fresh.eq(self.fetch), fresh_p.eq(from_p)]
+        for r in range(rows):
+            part = slice(8 * lanes * r, 8 * lanes * (r + 1))
+            values = Signal(8 * lanes, name=f"values_{r}", reset_less=True)
+            with m.If(fresh):
+                m.d.sync += values.eq(Mux(fresh_p, p_word[part], a_word[part]))
+            with m.Else():
+                m.d.sync += values.eq(values >> 8)
+            m.d.comb += self.o[r].eq(values[:8])
+
+        return m

@@ -1,0 +1,81 @@
+"""Layouts inside the matmul unit."""
+
+from amaranth import *
+from amaranth.lib import data
+
+from ..config import KV_BLOCK, Config
+
+
+__all__ = ["PassLayout", "RowLayout", "SCALE_SLOTS", "macs_bits", "select_values"]
+
+
+#: Blocks whose weight scales are held at once. A block frees its slot with its last row.
+SCALE_SLOTS = 4
+
+
+def select_values(config: Config):
+    """Values that the sub-row selection can take: log2 of the rows in one word of the ring."""
+    dims = range(16, config.head_dim + 1, 16)
+    return sorted({0, 1, config.sub_select(config.k_cols),
+                   *(config.sub_select(config.v_cols(dim)) for dim in dims)})
+
+
+def macs_bits(config: Config):
+    """Width of the useful multiply-accumulates of one row in one pass."""
+    return (max(config.cols, KV_BLOCK) * 128).bit_length()
+
+
+def PassLayout(config: Config):
+    """One pass over the array: one block of weights, one set of rows."""
+    return data.StructLayout({
+        # Streaming.
+        "attn": 1,                              # K or V, without a header
+        "v": 1,                                 # V: activations are probabilities
+        "length": 8,                            # rows of K
+        "select": 2,                            # log2 of rows in one word of the ring
+        "nibbles": 1,                           # int4
+        "affine": 1,                            # unsigned int4, with minima
+        "rows": range(config.rows + 1),         # used rows of the array
+        "addr": 16,                             # first word of activations
+        # The block.
+        "opens": 1,                             # first pass that uses it
+        "closes": 1,                            # last pass that uses it
+        "words": range(config.ring_words + 1),  # its length in the ring, header included
+        "header": 3,                            # words of its header
+        # Conditions.
+        "wait_a": 1,                            # take a token: activations are complete
+        "wait_p": 1,                            # take a token: probabilities are complete
+        "free_p": 1,                            # the probabilities are not needed afterwards
+        # Rows.
+        "group": 16,                            # activation scale of the group in its stream
+        "s_base": 16,
+        "s_stride": 16,
+        "s_start": 1,                           # first pass of an instruction
+        "restart": 1,                           # begins with stream 0
+        "head_done": 1,                         # the next scales belong to another head
+        "acc_start": 1,                         # begins at the first word of its storage
+        "first": 1,                             # accumulation starts from +0
+        "last": 1,                              # results leave
+        "row_words": range(config.col_words + 1),
+        # Useful products: tokens of stream 0 that count, clipped from above; streams per position.
+        "tokens": signed(13),
+        "n_rep": 8,
+    })
+
+
+def RowLayout(config: Config):
+    """What the accumulator must know about one row of sums."""
+    return data.StructLayout({
+        "addr": range(config.acc_words),        # first word of storage
+        "words": range(config.col_words + 1),
+        "act_scale": 32,
+        "rescale": 32,
+        "row_scale": 32,
+        "first": 1,
+        "last": 1,
+        "scores": 1,                            # destination: scores, or else results
+        "scaled": 1,                            # weight scales are in `slot`; otherwise they are 1
+        "affine": 1,
+        "slot": range(SCALE_SLOTS),
+        "release": 1,                           # last row that uses the slot
+    })

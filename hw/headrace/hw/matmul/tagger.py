@@ -1,0 +1,148 @@
+"""What accompanies each row of sums to the accumulator."""
+
+from amaranth import *
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import KV_BLOCK, Config
+from ..interfaces import PScaleLayout, SWriteSignature
+from ..formats import ONE_BITS
+from .layouts import SCALE_SLOTS, PassLayout, RowLayout, macs_bits
+
+
+__all__ = ["RowTagger"]
+
+
+class RowTagger(wiring.Component):
+    """Walk over the rows of a pass, one per cycle, and describe each.
+
+    Holds the memory of activation scales and the factors of the probabilities (two buffers). Scale
+    addresses, storage addresses and useful products are running sums; streams continue
+    from pass to pass of a block.
+
+    Latency: row ``r`` of a pass is read in cycle ``1 + r`` after `start` and leaves one cycle
+    later. Passes start at least as many cycles apart as they have rows.
+
+    Members
+    -------
+    s_write : ``In(SWriteSignature)``
+        Write port of the memory of activation scales.
+    p_en, p_buffer, p_stream, p_scale : ``In``
+        Write port of the factors of the probabilities.
+    start : ``In(1)``
+        A pass begins: sample `work`, `buffer` and `slot`.
+    work : ``In(PassLayout(config))``
+        The pass.
+    buffer : ``In(1)``
+        Buffer of the probabilities that it uses.
+    slot : ``In(range(SCALE_SLOTS))``
+        Slot of the weight scales that it uses.
+    o_valid, o : ``Out(1)``, ``Out(RowLayout(config))``
+        Description of a row.
+    macs : ``Out``
+        Useful multiply-accumulates of that row in the pass, 0 when there is none.
+    """
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__({
+            "s_write": In(SWriteSignature(config)),
+            "p_en": In(1), "p_buffer": In(1), "p_stream": In(range(config.streams)),
+            "p_scale": In(PScaleLayout),
+            "start": In(1), "work": In(PassLayout(config)), "buffer": In(1),
+            "slot": In(range(SCALE_SLOTS)),
+            "o_valid": Out(1), "o": Out(RowLayout(config)), "macs": Out(macs_bits(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+
+        work = Signal(PassLayout(config))
+        buffer = Signal()
+        slot = Signal.like(self.slot)
+        left = Signal(range(config.rows + 1))
+        s_head = Signal(16)              # scale of stream 0 in group 0 of the head
+        s_row = Signal(16)               # ... of the present stream
+        stream = Signal(range(config.streams))
+        storage = Signal(range(config.acc_words))
+        tokens = Signal(signed(13))      # tokens up to the position of the stream
+        repeat = Signal(8)
+        active = Signal()
+        m.d.comb += active.eq(left != 0)
+
+        with m.If(active):
+            m.d.sync += [left.eq(left - 1), s_row.eq(s_row + work.s_stride),
+                         stream.eq(stream + 1), storage.eq(storage + work.row_words)]
+            with m.If(repeat == 1):
+                m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1)]
+            with m.Else():
+                m.d.sync += repeat.eq(repeat - 1)
+            with m.If((left == 1) & work.head_done):
+                m.d.sync += s_head.eq(s_row + work.s_stride)
+        with m.If(self.start):
+            new = self.work
+            m.d.sync += [work.eq(new), buffer.eq(self.buffer), slot.eq(self.slot),
+                         left.eq(new.rows)]
+            with m.If(new.s_start):
+                m.d.sync += [s_head.eq(new.s_base), s_row.eq(new.s_base)]
+            with m.Elif(new.restart):
+                # The head may end with the row that is read in this very cycle.
+                ends = active & work.head_done
+                m.d.sync += s_row.eq(Mux(ends, s_row + work.s_stride, s_head))
+            with m.If(new.restart):
+                m.d.sync += [stream.eq(0), tokens.eq(new.tokens), repeat.eq(new.n_rep)]
+            with m.If(new.acc_start):
+                m.d.sync += storage.eq(Mux(new.v, config.streams * config.col_words, 0))
+
+        # Memories.
+        m.submodules.scales = scales = memory.Memory(shape=32, depth=config.s_words, init=[])
+        s_write = scales.write_port()
+        s_read = scales.read_port()
+        m.submodules.factors = factors = memory.Memory(
+            shape=unsigned(Shape.cast(PScaleLayout).width), depth=2 * config.streams, init=[])
+        p_write = factors.write_port()
+        p_read = factors.read_port()
+        m.d.comb += [
+            s_write.en.eq(self.s_write.en), s_write.addr.eq(self.s_write.addr),
+            s_write.data.eq(self.s_write.data),
+            s_read.en.eq(active & ~work.v), s_read.addr.eq(s_row + work.group),
+            p_write.en.eq(self.p_en), p_write.addr.eq(Cat(self.p_buffer, self.p_stream)),
+            p_write.data.eq(self.p_scale),
+            p_read.en.eq(active & work.v), p_read.addr.eq(Cat(buffer, stream)),
+        ]
+
+        # One cycle later, beside the data.
+        tag = Signal(RowLayout(config))
+        from_p = Signal()
+        factor = Signal(PScaleLayout)
+        m.d.sync += [
+            self.o_valid.eq(active), from_p.eq(work.v),
+            tag.addr.eq(storage), tag.words.eq(work.row_words), tag.first.eq(work.first),
+            tag.last.eq(work.last), tag.scores.eq(work.attn & ~work.v), tag.scaled.eq(~work.attn),
+            tag.affine.eq(work.affine), tag.slot.eq(slot),
+            tag.release.eq(work.closes & ~work.attn & (left == 1)),
+        ]
+        m.d.comb += [
+            factor.eq(p_read.data), self.o.eq(tag),
+            self.o.act_scale.eq(Mux(from_p, factor.act_scale, s_read.data)),
+            self.o.rescale.eq(Mux(from_p, factor.rescale, ONE_BITS)),
+            self.o.row_scale.eq(Mux(from_p, factor.inv_sum, ONE_BITS)),
+        ]
+
+        # Useful products: every factor but the number of columns is a shift.
+        most = Mux(work.v, KV_BLOCK, config.k_cols)
+        count = Signal(range(KV_BLOCK + 1))
+        m.d.comb += count.eq(Mux(tokens <= 0, 0, Mux(tokens >= most, most, tokens)))
+        useful = Signal.like(self.macs)
+        with m.If(~work.attn):
+            m.d.comb += useful.eq((work.length >> 4) * (16 * config.cols))
+        with m.Elif(work.v):
+            with m.Switch(work.select):
+                for select in range(4):
+                    with m.Case(select):
+                        m.d.comb += useful.eq(count * (config.stride >> select))
+        with m.Else():
+            m.d.comb += useful.eq(Mux(work.length[5], count << 5, count << 4))
+        m.d.sync += self.macs.eq(Mux(active, useful, 0))
+
+        return m

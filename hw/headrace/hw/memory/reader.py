@@ -1,0 +1,217 @@
+"""Read engine: bursts of several streams in one order, data back to their targets."""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..axi import ID_BITS
+from ..config import Config
+from ..regmap import ERRORS
+from .layouts import BOUNDARY, Sizes, Target
+from .queue import Queue
+
+
+__all__ = ["DMAReader", "ErrorLayout"]
+
+
+#: The first error: its code (see `ERRORS`) and the address of its burst.
+ErrorLayout = data.StructLayout({"valid": 1, "code": range(len(ERRORS)), "addr": 40})
+
+
+class DMAReader(wiring.Component):
+    """Issue bursts for which there is space, and route their data in the order of issue.
+
+    In each cycle the first of `bursts` that is valid and finds space in its target is issued: its
+    space is reserved, it enters the queue of bursts in flight, and it goes to the AXI port or,
+    with `hit`, to the KV buffer. So a stream whose target is full is overtaken by the others,
+    and read data always find space; `rready` is low only while a beat is cut into words of the
+    ring that are shorter, while data of the KV buffer pass, and while nothing is in flight.
+
+    Data are routed by the order of issue alone. **The far side must answer reads in the order
+    of their addresses, also across IDs**, as a single memory controller does; a beat whose ID is not
+    the expected class is error 6. Behind an interconnect that reorders IDs the board's top
+    gives all reads one ID and restores `rid` by a queue of the issued ones.
+
+    Latency: from a burst to `arvalid` 1 cycle, from read data to `beats` 0. Throughput: one
+    burst and one beat per cycle.
+
+    Parameters
+    ----------
+    config : Config
+        Configuration.
+    sources : int
+        Streams of bursts; lower ones go first.
+
+    Members
+    -------
+    bursts : ``In(stream.Signature(Sizes(config).burst))`` each
+        Bursts to read.
+    ar..., r... : AXI
+        Read channels.
+    kv_request, kv_beat : ``Out(stream.Signature({addr, beats}))``, ``In(stream.Signature(bits))``
+        Bursts that the KV buffer answers, in order, and its data.
+    beats : ``Out(stream.Signature(Sizes(config).beat_layout(target)))`` for each target
+        Data. Only the ring's stream may pause.
+    freed : ``In(...)`` for each target
+        Units of space that became free in this cycle.
+    halt : ``In(1)``
+        Issue nothing, and take what is owed without passing it on.
+    idle : ``Out(1)``
+        Nothing is in flight.
+    error : ``Out(ErrorLayout)``
+        Error of the beat in this cycle.
+    ready_burst, blocked_burst : ``Out(1)``
+        A burst is issued; some burst waits and none has space.
+    fire, hit, cls : ``Out(1)``, ``Out(1)``, ``Out(ID_BITS)``
+        A beat is taken in this cycle, from the KV buffer, of that class.
+    """
+    def __init__(self, config: Config, sources):
+        self.config = config
+        self.sizes = sizes = Sizes(config)
+        self.sources = sources
+        bits = config.port_bits
+        super().__init__({
+            "bursts": In(stream.Signature(sizes.burst)).array(sources),
+            "arvalid": Out(1), "arready": In(1), "araddr": Out(config.addr_bits),
+            "arlen": Out(8), "arid": Out(ID_BITS),
+            "rvalid": In(1), "rready": Out(1), "rid": In(ID_BITS), "rdata": In(bits),
+            "rresp": In(2),
+            "kv_request": Out(stream.Signature(data.StructLayout({
+                "addr": config.addr_bits, "beats": 8}))),
+            "kv_beat": In(stream.Signature(bits)),
+            **{f"beats_{t.name.lower()}": Out(stream.Signature(sizes.beat_layout(t)))
+               for t in Target},
+            **{f"freed_{t.name.lower()}": In(range(sizes.capacity(t) + 1)) for t in Target},
+            "halt": In(1), "idle": Out(1), "error": Out(ErrorLayout),
+            "ready_burst": Out(1), "blocked_burst": Out(1),
+            "fire": Out(1), "hit": Out(1), "cls": Out(ID_BITS),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        sizes = self.sizes
+        depth = self.config.outstanding
+
+        # Space of each target, reserved before a read is issued.
+        space = {t: Signal(range(sizes.capacity(t) + 1), init=sizes.capacity(t),
+                           name=f"space_{t.name.lower()}") for t in Target}
+        fits = Signal(self.sources)
+        for index, burst in enumerate(self.bursts):
+            with m.Switch(burst.payload.target):
+                for t in Target:
+                    with m.Case(t):
+                        m.d.comb += fits[index].eq(burst.payload.units <= space[t])
+
+        flight = Signal(range(depth + 1))       # bursts between issue and their last beat
+        free = Signal()
+        grant = Signal(self.sources)
+        waiting = Cat(burst.valid for burst in self.bursts)
+        able = waiting & fits
+        m.d.comb += [
+            free.eq((~self.arvalid | self.arready) & self.kv_request.ready
+                    & (flight != depth) & ~self.halt),
+            grant.eq(Mux(free, able & (~able + 1), 0)),
+            self.ready_burst.eq(able.any()),
+            self.blocked_burst.eq(waiting.any() & ~able.any()),
+        ]
+        chosen = Signal(sizes.burst)
+        for index in reversed(range(self.sources)):
+            m.d.comb += self.bursts[index].ready.eq(grant[index])
+            with m.If(able[index]):
+                m.d.comb += chosen.eq(self.bursts[index].payload)
+
+        # Address channel.
+        aligned = Cat(C(0, sizes.beat_log2), chosen.addr[sizes.beat_log2:])
+        m.d.comb += [
+            self.kv_request.valid.eq(grant.any() & chosen.hit),
+            self.kv_request.payload.addr.eq(aligned),
+            self.kv_request.payload.beats.eq(chosen.beats),
+        ]
+        with m.If(self.arready):
+            m.d.sync += self.arvalid.eq(0)
+        with m.If(grant.any() & ~chosen.hit):
+            m.d.sync += [
+                self.arvalid.eq(1),
+                self.araddr.eq(aligned),
+                self.arlen.eq(chosen.beats),
+                self.arid.eq(chosen.cls),
+            ]
+
+        # Bursts in flight.
+        m.submodules.route = route = Queue(sizes.burst, max(2, depth))
+        head = route.o.payload
+        pop = Signal()
+        m.d.comb += [
+            route.i.valid.eq(grant.any()),
+            route.i.payload.eq(chosen),
+            route.o.ready.eq(pop),
+            self.idle.eq((flight == 0) & ~self.arvalid),
+        ]
+        m.d.sync += flight.eq(flight + grant.any() - pop)
+
+        # Data channel.
+        beat = Signal(8)
+        take = Signal()                         # the target, or nothing in a reset, takes a beat
+        last_beat = Signal()
+        end = Signal()
+        m.d.comb += [
+            take.eq(self.beats_ring.ready | (head.target != Target.RING) | self.halt),
+            self.rready.eq(route.o.valid & ~head.hit & take),
+            self.kv_beat.ready.eq(route.o.valid & head.hit & take),
+            self.hit.eq(head.hit),
+            self.cls.eq(head.cls),
+            self.fire.eq(Mux(head.hit, self.kv_beat.valid & self.kv_beat.ready,
+                             self.rvalid & self.rready)),
+            last_beat.eq(beat == head.beats),
+            end.eq(last_beat & head.last),
+            # Nothing is owed for data of the KV buffer.
+            pop.eq((self.fire & last_beat) | (self.halt & route.o.valid & head.hit)),
+        ]
+        with m.If(pop):
+            m.d.sync += beat.eq(0)
+        with m.Elif(self.fire):
+            m.d.sync += beat.eq(beat + 1)
+
+        # A single word is moved to the lowest lane; only requests have such.
+        bits = self.config.port_bits
+        value = Signal(bits)
+        m.d.comb += value.eq(Mux(head.hit, self.kv_beat.payload, self.rdata))
+        lanes = Array(value[32 * lane:32 * lane + 32] for lane in range(bits // 32))
+        for t in Target:
+            port = getattr(self, f"beats_{t.name.lower()}")
+            split = sizes.split(t)
+            m.d.comb += [
+                port.valid.eq(route.o.valid & (head.target == t) & ~self.halt
+                              & Mux(head.hit, self.kv_beat.valid, self.rvalid)),
+                port.payload.data.eq(value),
+                port.payload.words.eq(split - 1),
+                port.payload.flush.eq(end),
+            ]
+            if split > 1 and t in (Target.RING, Target.PROGRAM):
+                with m.If(end):
+                    m.d.comb += port.payload.words.eq(head.tail)
+            if t == Target.REQUEST:
+                with m.If(head.single):
+                    m.d.comb += port.payload.words.eq(0)
+                    if bits > 32:
+                        lane = head.addr[2:sizes.beat_log2]
+                        m.d.comb += port.payload.data[:32].eq(lanes[lane])
+
+        for t in Target:
+            taken = Signal.like(space[t], name=f"taken_{t.name.lower()}")
+            with m.If(grant.any() & (chosen.target == t)):
+                m.d.comb += taken.eq(chosen.units)
+            m.d.sync += space[t].eq(space[t] - taken + getattr(self, f"freed_{t.name.lower()}"))
+            with m.If(self.halt):
+                m.d.sync += space[t].eq(sizes.capacity(t))
+
+        # Codes of `ERRORS`: 1 SLVERR, 2 DECERR, 6 out of order.
+        m.d.comb += self.error.addr.eq(Cat(C(0, sizes.beat_log2), head.addr[sizes.beat_log2:]))
+        with m.If(self.fire & ~head.hit):
+            with m.If(self.rresp[1]):
+                m.d.comb += [self.error.valid.eq(1), self.error.code.eq(1 + self.rresp[0])]
+            with m.Elif(self.rid != head.cls):
+                m.d.comb += [self.error.valid.eq(1), self.error.code.eq(6)]
+
+        assert sizes.config.burst_bytes <= BOUNDARY
+        return m

@@ -1,0 +1,188 @@
+"""The stream of weights and of the cache, as pieces."""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import CLASSES, KV_BLOCK, Config
+from ..interfaces import CommandLayout, field
+from ..isa import Op
+from .layouts import Sizes, Target
+from .pieces import ALIGN_LOG2, beats_of_units
+
+
+__all__ = ["StreamPlanner"]
+
+
+#: 64-byte units of the scales at the beginning of a block of the cache.
+SCALE_UNITS = 4 * KV_BLOCK >> ALIGN_LOG2
+
+
+class StreamPlanner(wiring.Component):
+    """Turn MATMUL and ATTN into the pieces that fill the ring, in the order of the array.
+
+    MATMUL is one piece of `words` words. ATTN is, over the flattened list of blocks of all heads,
+    ``K_0; K_1, V_0; K_2, V_1; ...; V_last``; ``K_i`` is the scales of the block (to the scales)
+    and its K tiles, ``V_i`` its V tiles. Before the first block at or after ``position // 32`` one
+    *appended* token is taken, once per ATTN. A piece of the cache that lies below `kv_end` is a hit.
+
+    Latency: 2 cycles. Throughput: one piece per cycle, 2 cycles between commands.
+
+    Members
+    -------
+    i : ``In(stream.Signature(CommandLayout))``
+        Commands MATMUL and ATTN.
+    base : ``In(addr_bits)``
+        Address that all others count from.
+    kv_end : ``In(32)``
+        First unit behind the pinned part of the cache.
+    appended : ``In(1)``
+        Pulse: an APPEND is complete in memory. Up to 255 may be ahead of their ATTN.
+    o : ``Out(stream.Signature(Sizes(config).piece))``
+        Pieces.
+    busy, waiting : ``Out(1)``
+        A command is being worked on; it waits for *appended*.
+    """
+    def __init__(self, config: Config):
+        self.config = config
+        self.sizes = sizes = Sizes(config)
+        super().__init__({
+            "i": In(stream.Signature(CommandLayout)), "base": In(config.addr_bits),
+            "kv_end": In(32), "appended": In(1), "o": Out(stream.Signature(sizes.piece)),
+            "busy": Out(1), "waiting": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        sizes = self.sizes
+        command = self.i.payload
+
+        tokens = Signal(8)
+        take_token = Signal()
+        m.d.sync += tokens.eq(tokens + self.appended - take_token)
+
+        # The register of the output adds the base.
+        valid = Signal()
+        ready = Signal()
+        units = Signal(32)
+        beats = Signal(sizes.index_bits)
+        tail = Signal(sizes.tail_bits)
+        is_kv = Signal()
+        target = Signal(range(len(Target)))
+        m.d.comb += ready.eq(~self.o.valid | self.o.ready)
+        with m.If(ready):
+            m.d.sync += [
+                self.o.valid.eq(valid),
+                self.o.payload.addr.eq(self.base + (units << ALIGN_LOG2)),
+                self.o.payload.beats.eq(beats),
+                self.o.payload.tail.eq(tail),
+                self.o.payload.cls.eq(Mux(is_kv, CLASSES.index("kv"), CLASSES.index("weights"))),
+                self.o.payload.target.eq(target),
+            ]
+            if self.config.kv_bytes:
+                m.d.sync += self.o.payload.hit.eq(is_kv & (units < self.kv_end))
+
+        # Words of the ring against beats.
+        split = sizes.split(Target.RING)
+        per_word = max(1, self.config.stride // sizes.beat)
+        words = Signal(32)
+
+        pitch = Signal(32)
+        half = Signal(15)                       # units of the K tiles or of the V tiles of a block
+        heads = Signal(8)                       # after this one
+        blocks = Signal(28)                     # blocks of a head
+        first_new = Signal(27)                  # first block that the pass appends to
+        block = Signal(28)
+        k_addr = Signal(32)
+        v_addr = Signal(32)                     # V tiles of the block before
+        head_addr = Signal(32)
+        has_v = Signal()
+        token_due = Signal()
+        m.d.comb += self.busy.eq(1)
+
+        with m.FSM(name="state"):
+            with m.State("Idle"):
+                m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
+                m.d.sync += [
+                    k_addr.eq(field(command, "addr")),
+                    head_addr.eq(field(command, "addr")),
+                    words.eq(field(command, "words")),
+                    pitch.eq(field(command, "pitch")),
+                    half.eq(field(command, "head_dim") >> 1),
+                    heads.eq(field(command, "heads") - 1),
+                    blocks.eq((command.position + command.positions + (KV_BLOCK - 1)) // KV_BLOCK),
+                    first_new.eq(command.position // KV_BLOCK),
+                    block.eq(0),
+                    has_v.eq(0),
+                    token_due.eq(1),
+                ]
+                with m.If(self.i.valid):
+                    with m.If(field(command, "op") == Op.ATTN):
+                        m.next = "Scales"
+                    with m.Else():
+                        m.next = "Weights"
+
+            with m.State("Weights"):
+                m.d.comb += [
+                    valid.eq(1),
+                    units.eq(k_addr),
+                    beats.eq((words + (split - 1)) // split * per_word),
+                    tail.eq((words - 1) & (split - 1)),
+                    target.eq(Target.RING),
+                ]
+                with m.If(ready):
+                    m.next = "Idle"
+
+            with m.State("Scales"):
+                m.d.comb += [
+                    self.waiting.eq(token_due & (block == first_new) & (tokens == 0)),
+                    valid.eq(~self.waiting),
+                    units.eq(k_addr),
+                    beats.eq(beats_of_units(sizes, SCALE_UNITS)),
+                    is_kv.eq(1),
+                    target.eq(Target.SCALES),
+                ]
+                with m.If(valid & ready):
+                    with m.If(token_due & (block == first_new)):
+                        m.d.comb += take_token.eq(1)
+                        m.d.sync += token_due.eq(0)
+                    m.next = "K"
+
+            for name in ("K", "V", "Last V"):
+                with m.State(name):
+                    m.d.comb += [
+                        valid.eq(1),
+                        units.eq(k_addr + SCALE_UNITS if name == "K" else v_addr),
+                        beats.eq(beats_of_units(sizes, half)),
+                        tail.eq(split - 1),
+                        is_kv.eq(1),
+                        target.eq(Target.RING),
+                    ]
+                    with m.If(ready):
+                        if name == "Last V":
+                            m.next = "Idle"
+                            continue
+                        advance = name == "V"
+                        with m.If(C(advance) | ~has_v):
+                            # The next block: of this head, of the next head, or none.
+                            m.d.sync += [
+                                has_v.eq(1),
+                                v_addr.eq(k_addr + SCALE_UNITS + half),
+                                block.eq(block + 1),
+                                k_addr.eq(k_addr + pitch),
+                            ]
+                            m.next = "Scales"
+                            with m.If(block + 1 == blocks):
+                                next_head = head_addr + (SCALE_UNITS + 2 * half)
+                                m.d.sync += [
+                                    block.eq(0),
+                                    heads.eq(heads - 1),
+                                    head_addr.eq(next_head),
+                                    k_addr.eq(next_head),
+                                ]
+                                with m.If(heads == 0):
+                                    m.next = "Last V"
+                        with m.Else():
+                            m.next = "V"
+
+        return m

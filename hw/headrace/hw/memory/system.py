@@ -1,0 +1,271 @@
+"""The memory system: every read and write of the accelerator."""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..axi import ID_BITS, AXI4Signature
+from ..config import CLASSES, Config
+from ..interfaces import AppendLayout, CommandLayout, RequestLayout, field, words
+from ..isa import INSTRUCTION_BYTES, Op
+from .gearbox import Gearbox
+from .kv_buffer import KVBuffer
+from .layouts import FetchLayout, LinearLayout, SingleLayout, Sizes, Target
+from .pieces import ALIGN_LOG2, FetchPlanner, RequestPlanner, TablePlanner
+from .queue import Queue
+from .reader import DMAReader, ErrorLayout
+from .splitter import BurstSplitter
+from .stream_planner import StreamPlanner
+from .writer import DMAWriter
+from .writes import WriteJobs
+
+
+__all__ = ["EventLayout", "MemorySystem"]
+
+
+#: AXI burst type: ascending addresses.
+INCR = 1
+
+#: Commands that wait between the sequencer and each of the two planners.
+COMMANDS = 4
+
+
+def EventLayout(config: Config):
+    """Events of one cycle for the counters; exactly one of the `port_` states is 1."""
+    return data.StructLayout({
+        "port_busy": 1, "port_wait_memory": 1, "port_buffer_full": 1, "port_wait_dependency": 1,
+        "port_wait_sequencer": 1,
+        "read_stb": 1, "read_cls": ID_BITS, "kv_hit_stb": 1, "kv_miss_stb": 1,
+        "write_stb": 1, "write_cls": ID_BITS, "write_bytes": range(config.port_bytes + 1),
+    })
+
+
+class MemorySystem(wiring.Component):
+    """Plan, issue, route and write: see ``docs/memory-system.md``.
+
+    Four streams of reads share the port, in this order of precedence: the program, requests of the
+    vector unit, tables, and the stream of weights and cache to the ring. Each is cut into bursts,
+    and a burst is issued when its target has space. Tables are planned beside the ring's stream,
+    so a table whose reader is busy does not hold weights up.
+
+    Members
+    -------
+    axi : ``Out(AXI4Signature(addr_bits, port_bits))``
+        Memory. IDs are classes; reads must be answered in order, see `DMAReader`.
+    base : ``In(addr_bits)``
+        Added to all addresses, a multiple of 4096. Constant while anything is in progress, as
+        `kv_base` and `kv_pinned` are.
+    kv_base, kv_pinned : ``In(32)``, ``In(32)``
+        Beginning of the cache and length of its pinned part, in units of 64 bytes.
+    commands : ``In(stream.Signature(CommandLayout))``
+        MATMUL, ATTN, NORM and APPEND.
+    appended : ``In(1)``
+        Pulse: an APPEND is complete in memory.
+    fetch, instructions : ``In(stream.Signature(FetchLayout))``, ``Out(stream of 256 bits)``
+        Fetches of instructions, and the instructions.
+    requests, request_data : ``In(stream.Signature(RequestLayout))``, ``Out(stream of words(lanes))``
+        Reads of the vector unit, and the answers in order.
+    tables : ``Out(stream.Signature(words(lanes)))``
+        Norm gains and RoPE rows.
+    kv_scales : ``Out(stream.Signature(words(softmax_lanes, 16)))``
+        For each block, 32 K scales, then 32 V scales.
+    weights, freed : ``Out(stream.Signature(8 * stride))``, ``In(range(ring_words + 1))``
+        Words for the ring, and words of it that became free in this cycle. There is always room
+        in the ring for a word that is offered, so it should be ready at all times.
+    append, append_data, linear, linear_data, single : as in `WriteJobs`
+        Writes.
+    write_idle : ``Out(1)``
+        Everything that was accepted in earlier cycles is acknowledged by memory.
+    reset, resetting : ``In(1)``, ``Out(1)``
+        Pulse: forget everything. `resetting` is 1 from the next cycle until everything that is
+        owed to the port is settled. The contents of the KV buffer stay.
+    error : ``Out(ErrorLayout)``
+        The first error since the last reset. Data keep flowing.
+    events : ``Out(EventLayout(config))``
+        Events for the counters.
+    """
+    def __init__(self, config: Config):
+        self.config = config
+        lanes = config.lanes
+        super().__init__({
+            "axi": Out(AXI4Signature(config.addr_bits, config.port_bits)),
+            "base": In(config.addr_bits), "kv_base": In(32), "kv_pinned": In(32),
+            "commands": In(stream.Signature(CommandLayout)), "appended": In(1),
+            "fetch": In(stream.Signature(FetchLayout)),
+            "instructions": Out(stream.Signature(8 * INSTRUCTION_BYTES)),
+            "requests": In(stream.Signature(RequestLayout)),
+            "request_data": Out(stream.Signature(words(lanes))),
+            "tables": Out(stream.Signature(words(lanes))),
+            "kv_scales": Out(stream.Signature(words(config.softmax_lanes, 16))),
+            "weights": Out(stream.Signature(8 * config.stride)),
+            "freed": In(range(config.ring_words + 1)),
+            "append": In(stream.Signature(AppendLayout)),
+            "append_data": In(stream.Signature(words(lanes, 8))),
+            "linear": In(stream.Signature(LinearLayout)),
+            "linear_data": In(stream.Signature(words(lanes))),
+            "single": In(stream.Signature(SingleLayout)),
+            "write_idle": Out(1), "reset": In(1), "resetting": Out(1),
+            "error": Out(ErrorLayout), "events": Out(EventLayout(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+
+        halt = Signal()
+        m.d.comb += halt.eq(self.reset | self.resetting)
+
+        def clearable(name, component):
+            """Add a submodule that a reset empties at once."""
+            m.submodules[name] = ResetInserter(halt)(component)
+            return component
+
+        def admit(port, target):
+            """Connect an input; what is offered during a reset waits for its end."""
+            m.d.comb += [
+                target.payload.eq(port.payload),
+                target.valid.eq(port.valid & ~halt),
+                port.ready.eq(target.ready & ~halt),
+            ]
+
+        kv_end = Signal(32)
+        origin = Signal(config.addr_bits)
+        m.d.sync += [
+            kv_end.eq(self.kv_base + self.kv_pinned),
+            origin.eq(self.base + (self.kv_base << ALIGN_LOG2)),
+        ]
+
+        # Plans. Commands part into two queues, so that tables and the ring's stream are
+        # independent of each other.
+        fetch = clearable("fetch_planner", FetchPlanner(config))
+        request = clearable("request_planner", RequestPlanner(config))
+        table = clearable("table_planner", TablePlanner(config))
+        ring = clearable("stream_planner", StreamPlanner(config))
+        table_commands = clearable("table_commands", Queue(CommandLayout, COMMANDS))
+        ring_commands = clearable("stream_commands", Queue(CommandLayout, COMMANDS))
+        admit(self.fetch, fetch.i)
+        admit(self.requests, request.i)
+        wiring.connect(m, table_commands.o, table.i)
+        wiring.connect(m, ring_commands.o, ring.i)
+        op = field(self.commands.payload, "op")
+        for queue, ops in ((table_commands, (Op.NORM, Op.APPEND)),
+                           (ring_commands, (Op.MATMUL, Op.ATTN))):
+            m.d.comb += queue.i.payload.eq(self.commands.payload)
+            with m.If((op == ops[0]) | (op == ops[1])):
+                m.d.comb += [
+                    queue.i.valid.eq(self.commands.valid & ~halt),
+                    self.commands.ready.eq(queue.i.ready & ~halt),
+                ]
+        m.d.comb += [
+            *(planner.base.eq(self.base) for planner in (fetch, request, table, ring)),
+            ring.kv_end.eq(kv_end),
+            ring.appended.eq(self.appended),
+        ]
+
+        # Bursts, in their order of precedence.
+        m.submodules.reader = reader = DMAReader(config, 4)
+        for index, (name, planner, targets) in enumerate((
+                ("program", fetch, (Target.PROGRAM,)), ("request", request, (Target.REQUEST,)),
+                ("table", table, (Target.TABLES,)),
+                ("stream", ring, (Target.RING, Target.SCALES)))):
+            splitter = clearable(f"{name}_splitter", BurstSplitter(config, targets))
+            wiring.connect(m, planner.o, splitter.i)
+            wiring.connect(m, splitter.o, reader.bursts[index])
+
+        # Data to their targets. The ring has reserved its own memory; the others get a queue.
+        for target, port in ((Target.RING, self.weights), (Target.SCALES, self.kv_scales),
+                             (Target.TABLES, self.tables), (Target.REQUEST, self.request_data),
+                             (Target.PROGRAM, self.instructions)):
+            name = target.name.lower()
+            sizes = Sizes(config)
+            gearbox = clearable(f"{name}_gearbox",
+                                Gearbox(config.port_bits, 8 * sizes.word(target)))
+            beats = getattr(reader, f"beats_{name}")
+            freed = getattr(reader, f"freed_{name}")
+            if target == Target.RING:
+                wiring.connect(m, beats, gearbox.i)
+                m.d.comb += freed.eq(self.freed * max(1, config.stride // config.port_bytes))
+            else:
+                queue = clearable(f"{name}_queue", Queue(sizes.beat_layout(target),
+                                                         sizes.capacity(target)))
+                wiring.connect(m, beats, queue.i)
+                wiring.connect(m, queue.o, gearbox.i)
+                m.d.comb += freed.eq(queue.o.valid & queue.o.ready)
+            m.d.comb += [
+                port.valid.eq(gearbox.o.valid),
+                Value.cast(port.payload).eq(gearbox.o.payload),
+                gearbox.o.ready.eq(port.ready),
+            ]
+
+        # Writes, which also keep the KV buffer up to date.
+        jobs = clearable("write_jobs", WriteJobs(config))
+        m.submodules.writer = writer = DMAWriter(config)
+        buffer = clearable("kv_buffer", KVBuffer(config))
+        for name in ("append", "append_data", "linear", "linear_data", "single"):
+            admit(getattr(self, name), getattr(jobs, name))
+        wiring.connect(m, jobs.beat, writer.beat)
+        wiring.connect(m, jobs.burst, writer.burst)
+        wiring.connect(m, reader.kv_request, buffer.request)
+        wiring.connect(m, buffer.o, reader.kv_beat)
+        m.d.comb += [
+            jobs.base.eq(self.base),
+            jobs.kv_end.eq(kv_end),
+            buffer.origin.eq(origin),
+            buffer.write_addr.eq(jobs.beat_addr),
+            buffer.write_data.eq(jobs.beat.payload.data),
+            buffer.write_strb.eq(jobs.pinned_strb),
+            self.write_idle.eq(jobs.idle & writer.idle),
+        ]
+
+        self._connect_axi(m, reader, writer)
+
+        # Reset: the engines settle what they owe while everything else is held empty.
+        m.d.comb += [reader.halt.eq(halt), writer.halt.eq(halt)]
+        with m.If(self.reset):
+            m.d.sync += self.resetting.eq(1)
+        with m.Elif(reader.idle & writer.idle):
+            m.d.sync += self.resetting.eq(0)
+
+        with m.If(halt):
+            m.d.sync += self.error.valid.eq(0)
+        with m.Elif(~self.error.valid):
+            m.d.sync += self.error.eq(Mux(reader.error.valid, reader.error, writer.error))
+
+        self._count(m, reader, writer, ring)
+        return m
+
+    def _connect_axi(self, m, reader, writer):
+        size = self.config.port_bytes.bit_length() - 1
+        for names, engine in ((("arvalid", "araddr", "arlen", "arid", "rready"), reader),
+                              (("awvalid", "awaddr", "awlen", "awid", "wvalid", "wdata", "wstrb",
+                                "wlast", "bready"), writer)):
+            m.d.comb += [getattr(self.axi, name).eq(getattr(engine, name)) for name in names]
+        for names, engine in ((("arready", "rvalid", "rid", "rdata", "rresp"), reader),
+                              (("awready", "wready", "bvalid", "bresp"), writer)):
+            m.d.comb += [getattr(engine, name).eq(getattr(self.axi, name)) for name in names]
+        m.d.comb += [
+            self.axi.arsize.eq(size), self.axi.arburst.eq(INCR),
+            self.axi.awsize.eq(size), self.axi.awburst.eq(INCR),
+        ]
+
+    def _count(self, m, reader, writer, ring):
+        events = self.events
+        with m.If(reader.fire):
+            m.d.comb += events.port_busy.eq(1)
+        with m.Elif(~reader.idle | reader.ready_burst):
+            m.d.comb += events.port_wait_memory.eq(1)
+        with m.Elif(ring.waiting):
+            m.d.comb += events.port_wait_dependency.eq(1)
+        with m.Elif(reader.blocked_burst):
+            m.d.comb += events.port_buffer_full.eq(1)
+        with m.Else():
+            m.d.comb += events.port_wait_sequencer.eq(1)
+        m.d.comb += [
+            events.read_stb.eq(reader.fire & ~reader.hit),
+            events.read_cls.eq(reader.cls),
+            events.kv_hit_stb.eq(reader.fire & reader.hit),
+            events.kv_miss_stb.eq(events.read_stb & (reader.cls == CLASSES.index("kv"))),
+            events.write_stb.eq(writer.sent),
+            events.write_cls.eq(writer.sent_cls),
+            events.write_bytes.eq(writer.sent_bytes),
+        ]

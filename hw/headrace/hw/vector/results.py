@@ -1,0 +1,170 @@
+"""Loop over the results of the matmul unit that go to X."""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import CommandLayout, ResultLayout, field
+
+
+__all__ = ["ResultLoop", "ResultsLayout"]
+
+
+#: Which of the instructions it is.
+ResultsLayout = data.StructLayout({"store": 1, "add": 1, "glu": 1, "attn_out": 1})
+
+
+class ResultLoop(wiring.Component):
+    """STORE, ADD, GLU, ATTN_OUT: takes result words and says where in X each of them belongs.
+
+    One word per cycle. GLU stops before an up tile whose gate tile was so short that its first
+    words are not yet in X: then `hazard` cycles lie between a word and the one that reads it.
+
+    Parameters
+    ----------
+    config : Config
+    hazard : int
+        Cycles from a word to the first cycle in which another one may read what it wrote.
+
+    Members
+    -------
+    start : ``In(1)``
+        Pulse: `command` is one of the instructions, and stays with `kind` until `done`.
+    command, kind : ``In(CommandLayout), In(ResultsLayout)``
+    results : ``In(stream.Signature(ResultLayout(config)))``
+    valid : ``Out(1)``
+        A word was taken that is kept.
+    x_addr : ``Out(16)``
+        Its place in X.
+    up : ``Out(1)``
+        GLU: it belongs to an up tile.
+    done : ``Out(1)``
+        Pulse: the last word was taken in the cycle before.
+    """
+    def __init__(self, config: Config, *, hazard):
+        self.config = config
+        self.hazard = hazard
+        super().__init__({
+            "start": In(1), "command": In(CommandLayout), "kind": In(ResultsLayout),
+            "results": In(stream.Signature(ResultLayout(config))),
+            "valid": Out(1), "x_addr": Out(16), "up": Out(1), "done": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, kind = self.config, self.kind
+        lanes_log2 = (config.lanes - 1).bit_length()
+
+        def arg(name):
+            return field(self.command, name)
+
+        attn = kind.attn_out
+        single = arg("last_only") & ~attn
+        head_words = Signal(16)
+        tile_words = Signal(16)
+        m.d.comb += [
+            head_words.eq(arg("head_dim") >> lanes_log2),
+            tile_words.eq(config.col_words),
+        ]
+        with m.If(attn):
+            m.d.comb += tile_words.eq((config.stride // config.lanes) >> arg("v_select"))
+
+        # Positions of the loops, from the inside: word, query head, position, tile, K/V head.
+        w, h, p, t, j = Signal(16), Signal(8), Signal(16), Signal(24), Signal(8)
+        w_last, h_last, p_last, t_last, j_last = (Signal(name=f"{name}_last") for name in "whptj")
+        m.d.comb += [
+            w_last.eq(w == tile_words - 1),
+            h_last.eq(~attn | (h == arg("n_rep") - 1)),
+            p_last.eq(single | (p == self.command.positions - 1)),
+            t_last.eq(Mux(attn, t == arg("v_tiles") - 1, t == arg("tiles") - 1)),
+            j_last.eq(~attn | (j == arg("heads") - 1)),
+        ]
+        # Beginnings in X: query head, position, tile, next K/V head; first column of the tile.
+        x_addr, x_head, x_row, x_tile, x_next = (Signal(16, name=f"x_{name}") for name in
+                                                 ("addr", "head", "row", "tile", "next"))
+        column, tile_column = Signal(32), Signal(32)
+        seek = Signal(16)
+        moved = Signal()
+        running = Signal()
+
+        up = Signal()
+        m.d.comb += up.eq(kind.glu & t[0])
+        taken_count = Signal(range(self.hazard + 1))     # words of the tile, as far as they count
+        cooling = Signal(range(self.hazard + 1))
+        with m.If(cooling != 0):
+            m.d.sync += cooling.eq(cooling - 1)
+
+        m.d.comb += [
+            self.results.ready.eq(running & ~(up & (cooling != 0))),
+            moved.eq(self.results.ready & self.results.valid),
+            self.valid.eq(moved & (attn | (column < arg("limit")))),
+            self.x_addr.eq(x_addr),
+            self.up.eq(up),
+        ]
+        with m.FSM(name="results"):
+            with m.State("IDLE"):
+                m.d.sync += [sig.eq(0) for sig in (w, h, p, t, j, column, tile_column,
+                                                   taken_count, seek)]
+                m.d.sync += x_row.eq(arg("x_base"))
+                with m.If(single):
+                    m.d.sync += seek.eq(self.command.positions - 1)
+                with m.If(self.start):
+                    m.next = "SEEK"
+            with m.State("SEEK"):
+                m.d.sync += [x_addr.eq(x_row), x_head.eq(x_row), x_tile.eq(x_row)]
+                with m.If(seek != 0):
+                    m.d.sync += [seek.eq(seek - 1), x_row.eq(x_row + arg("x_stride"))]
+                with m.Else():
+                    m.d.sync += running.eq(1)
+                    m.next = "RUN"
+            with m.State("RUN"):
+                with m.If(moved):
+                    with m.If(taken_count != self.hazard):
+                        m.d.sync += taken_count.eq(taken_count + 1)
+                    m.d.sync += [w.eq(w + 1), x_addr.eq(x_addr + 1),
+                                 column.eq(column + config.lanes)]
+                with m.If(moved & w_last):
+                    head_new, row_new, tile_new = (Signal(16, name=f"{name}_new") for name in
+                                                   ("head", "row", "tile"))
+                    next_head = Signal(16)
+                    m.d.comb += [
+                        head_new.eq(x_head + head_words),
+                        row_new.eq(x_row + arg("x_stride")),
+                        # Gate and up tiles have the same columns.
+                        tile_new.eq(x_tile + Mux(kind.glu & ~t[0], 0, tile_words)),
+                        # The next K/V head begins after the last query head of position 0.
+                        next_head.eq(Mux((t == 0) & (p == 0), head_new, x_next)),
+                    ]
+                    m.d.sync += [w.eq(0), column.eq(tile_column)]
+                    with m.If((t == 0) & (p == 0)):
+                        m.d.sync += x_next.eq(head_new)
+                    with m.If(~h_last):
+                        m.d.sync += [h.eq(h + 1), x_head.eq(head_new), x_addr.eq(head_new)]
+                    with m.Else():
+                        m.d.sync += h.eq(0)
+                        with m.If(~p_last):
+                            m.d.sync += [p.eq(p + 1), x_row.eq(row_new), x_head.eq(row_new),
+                                         x_addr.eq(row_new)]
+                        with m.Else():
+                            m.d.sync += [p.eq(0), taken_count.eq(0)]
+                            m.d.sync += cooling.eq(self.hazard - 1 - taken_count)
+                            with m.If(taken_count == self.hazard):
+                                m.d.sync += cooling.eq(0)
+                            with m.If(~t_last):
+                                m.d.sync += [t.eq(t + 1), x_tile.eq(tile_new), x_row.eq(tile_new),
+                                             x_head.eq(tile_new), x_addr.eq(tile_new)]
+                                with m.If(~kind.glu | t[0]):
+                                    after = tile_column + config.cols
+                                    m.d.sync += [tile_column.eq(after), column.eq(after)]
+                            with m.Elif(~j_last):
+                                m.d.sync += [t.eq(0), j.eq(j + 1)]
+                                m.d.sync += [sig.eq(next_head) for sig in (x_tile, x_row, x_head,
+                                                                           x_addr)]
+                            with m.Else():
+                                m.d.sync += running.eq(0)
+                                m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.done.eq(1)
+                m.next = "IDLE"
+        return m

@@ -1,0 +1,38 @@
+"""Signatures of the compiled functions, for ctypes."""
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_double, c_int, c_uint, c_uint32, c_uint64, c_void_p
+
+
+__all__ = ["declare"]
+
+
+#: Result and arguments of the functions in ``cpp/memory_api.cpp`` and ``cpp/loop.cpp``.
+_FUNCTIONS = {
+    "headrace_memory_new": (c_void_p, [c_void_p, c_uint64, c_uint64, c_uint]),
+    "headrace_memory_delete": (None, [c_void_p]),
+    "headrace_memory_set": (c_int, [c_void_p, c_char_p, c_double]),
+    "headrace_memory_inject": (None, [c_void_p, c_uint64, c_uint64, c_int, c_int, c_int]),
+    "headrace_memory_clear_errors": (None, [c_void_p]),
+    "headrace_memory_violation": (c_char_p, [c_void_p]),
+    "headrace_memory_clear_violation": (None, [c_void_p]),
+    "headrace_memory_statistics": (c_char_p, [c_void_p]),
+    "headrace_memory_reset_statistics": (None, [c_void_p]),
+    "headrace_memory_cycles": (c_uint64, [c_void_p]),
+    "headrace_loop_new": (c_void_p, [c_uint64, c_char_p]),
+    "headrace_loop_delete": (None, [c_void_p]),
+    "headrace_loop_reset": (None, [c_void_p, c_uint]),
+    "headrace_loop_run": (c_int, [c_void_p, c_uint64, c_int]),
+    "headrace_loop_write": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(c_uint)]),
+    "headrace_loop_read": (c_int, [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_uint)]),
+}
+
+
+def declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Give the functions that `library` has their signatures, and return it."""
+    for name, (result, arguments) in _FUNCTIONS.items():
+        # A bench has the memory's functions but no compiled loop.
+        if hasattr(library, name):
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,112 @@
+"""The simulation's top: the generated device with the compiled memory on its AXI port.
+
+Both drivers of the design, the compiled loop and the benches, build this same module, so a run
+takes the same cycles under either.
+"""
+
+from headrace.sw.errors import HeadraceError
+
+from .ports import Port, read_ports
+
+
+__all__ = ["DEVICE", "TOP", "wrap"]
+
+
+#: Module name of the device, and of the top around it.
+DEVICE = "headrace"
+TOP = "headrace_sim"
+
+#: Arguments of the memory's function, in order: what the master drives, with their C types.
+_FROM_MASTER = {
+    "awvalid": "bit", "awaddr": "longint unsigned", "awlen": "byte unsigned",
+    "awsize": "byte unsigned", "awburst": "byte unsigned", "awid": "int unsigned",
+    "wvalid": "bit", "wdata": "vector", "wstrb": "vector", "wlast": "bit", "bready": "bit",
+    "arvalid": "bit", "araddr": "longint unsigned", "arlen": "byte unsigned",
+    "arsize": "byte unsigned", "arburst": "byte unsigned", "arid": "int unsigned", "rready": "bit",
+}
+#: ... and what the memory drives.
+_FROM_MEMORY = {
+    "awready": "bit", "wready": "bit", "bvalid": "bit", "bid": "int unsigned",
+    "bresp": "byte unsigned", "arready": "bit", "rvalid": "bit", "rid": "int unsigned",
+    "rdata": "vector", "rresp": "byte unsigned", "rlast": "bit",
+}
+
+
+def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, list[Port]]:
+    """SystemVerilog of the top around `device`, and the ports of that top.
+
+    The AXI port `bus` goes to the memory; every other port of the device is a port of the top. The
+    top adds ``memory``, the address of the memory object as a number, and ``violation``, high once
+    the protocol checker has stopped the memory.
+
+    Raises
+    ------
+    HeadraceError
+        The device lacks ``clk``, ``rst`` or a signal of the AXI port, or one has a wrong direction
+        or an impossible width.
+    """
+    ports = read_ports(verilog, device)
+    _check(ports, device, bus)
+    data_bits = ports[f"{bus}__rdata"].width
+    outside = [port for name, port in ports.items() if not name.startswith(f"{bus}__")]
+    top_ports = [*outside, Port("memory", "input", 64), Port("violation", "output", 1)]
+    inner = [port for name, port in ports.items() if name.startswith(f"{bus}__")]
+
+    def typed(kind: str, signal: str) -> str:
+        bits = data_bits // 8 if signal == "wstrb" else data_bits
+        return f"bit [{bits - 1}:0]" if kind == "vector" else kind
+
+    formals = ["input longint unsigned memory", "input bit reset"]
+    formals += [f"input {typed(kind, name)} {name}" for name, kind in _FROM_MASTER.items()]
+    formals += [f"output {typed(kind, name)} {name}" for name, kind in _FROM_MEMORY.items()]
+    formals += ["output bit violation"]
+    actuals = ["memory", "rst"]
+    actuals += [_cast(kind, f"{bus}__{name}") for name, kind in _FROM_MASTER.items()]
+    actuals += [f"next_{name}" for name in [*_FROM_MEMORY, "violation"]]
+
+    lines = [f"module {TOP}(", _list(port.declaration for port in top_ports), ");"]
+    lines += ["  import \"DPI-C\" function void headrace_memory_tick(", _list(formals), "  );", ""]
+    lines += [f"  logic {port.declaration.split('logic ')[1]};" for port in inner]
+    lines += ["", f"  {device} device("]
+    lines += [_list(f".{name}({name})" for name in ports), "  );", ""]
+    lines += [f"  {typed(kind, name)} next_{name};" for name, kind in _FROM_MEMORY.items()]
+    lines += ["  bit next_violation;", "", "  always @(posedge clk) begin"]
+    lines += ["    headrace_memory_tick(", _list(actuals), "    );"]
+    lines += [f"    {bus}__{name} <= next_{name}{_slice(kind, ports[f'{bus}__{name}'])};"
+              for name, kind in _FROM_MEMORY.items()]
+    lines += ["    violation <= next_violation;", "  end", "endmodule", ""]
+    return "\n".join(lines), top_ports
+
+
+def _check(ports: dict[str, Port], device: str, bus: str) -> None:
+    wanted = {"clk": "input", "rst": "input"}
+    wanted |= {f"{bus}__{name}": "output" for name in _FROM_MASTER}
+    wanted |= {f"{bus}__{name}": "input" for name in _FROM_MEMORY}
+    for name, direction in wanted.items():
+        if name not in ports:
+            raise HeadraceError(f"device {device!r} has no port {name!r}: the simulation needs "
+                                f"clk, rst and a whole AXI4 master port {bus!r}")
+        if ports[name].direction != direction:
+            raise HeadraceError(f"port {name!r} of device {device!r} is an "
+                                f"{ports[name].direction}, must be an {direction}")
+    bits = ports[f"{bus}__rdata"].width
+    if bits not in (8, 16, 32, 64, 128, 256, 512, 1024):
+        raise HeadraceError(f"port '{bus}__rdata' has {bits} bits: AXI4 data widths are powers of "
+                            f"two from 8 to 1024")
+    for name, width in (("wdata", bits), ("wstrb", bits // 8)):
+        if ports[f"{bus}__{name}"].width != width:
+            raise HeadraceError(f"port '{bus}__{name}' has {ports[f'{bus}__{name}'].width} bits, "
+                                f"must have {width} beside {bits} bits of rdata")
+
+
+def _cast(kind: str, signal: str) -> str:
+    bits = {"longint unsigned": 64, "int unsigned": 32, "byte unsigned": 8}.get(kind)
+    return signal if bits is None else f"{bits}'({signal})"
+
+
+def _slice(kind: str, port: Port) -> str:
+    return f"[{port.width - 1}:0]" if kind in ("int unsigned", "byte unsigned") else ""
+
+
+def _list(items) -> str:
+    return ",\n".join(f"    {item}" for item in items)

@@ -1,0 +1,1 @@
+"""The host side: checkpoints, quantiser, compiler, golden machine, driver and command line."""

@@ -1,0 +1,37 @@
+"""The commands, gathered."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from . import cache, configs, quality, run, verilog
+
+
+__all__ = ["app"]
+
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
+    help="Run and generate accelerators for LLM inference: a checkpoint becomes an image, a "
+         "configuration becomes RTL, and the two produce text, bit for bit as the golden machine.")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(_version: Annotated[bool, typer.Option(
+        "--version", callback=_version, is_eager=True, help="Print the version.")] = False):
+    pass
+
+
+app.command("run")(run.run)
+app.command("verilog")(verilog.verilog)
+app.command("configs")(configs.configs)
+app.command("quality")(quality.quality)
+app.command("cache")(cache.cache)

@@ -1,0 +1,185 @@
+"""Program of a pass: the instruction list that serves prefill and decode alike."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.hw.formats import fp32_bits
+from headrace.hw.isa import Format, Op, encode
+
+from ..layout import CacheLayout, block_words
+from .image import Region
+from .sizes import Sizes
+
+
+__all__ = ["Matrix", "Placement", "build_program", "matrices"]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A weight matrix of the program, in padded sizes.
+
+    `words` is its length in words of `stride` bytes.
+    """
+
+    name: str
+    k: int
+    columns: int
+    tiles: int
+    fmt: Format
+    group: int
+
+    @property
+    def k_groups(self) -> int:
+        """Groups along K."""
+        return self.k // self.group
+
+    @property
+    def words(self) -> int:
+        """Length in words of `stride` bytes."""
+        return self.tiles * self.k_groups * block_words(self.fmt, self.group)
+
+
+def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
+    """Return every matrix of the model by name, in the order of their use."""
+    result = {}
+
+    def put(name: str, k: int, columns: int, parts: int = 1) -> None:
+        result[name] = Matrix(name, k, columns, parts * sizes.tiles(columns), format_of(name),
+                              sizes.group)
+
+    for layer in range(sizes.shape.layers):
+        put(f"layers.{layer}.kv", sizes.dim, sizes.kv_dim)
+        put(f"layers.{layer}.q", sizes.dim, sizes.q_dim)
+        put(f"layers.{layer}.o", sizes.q_dim, sizes.dim)
+        put(f"layers.{layer}.gate_up", sizes.dim, sizes.ffn, 2)
+        put(f"layers.{layer}.down", sizes.ffn, sizes.dim)
+    put("head", sizes.dim, sizes.shape.vocab)
+    return result
+
+
+@dataclass
+class Placement:
+    """What the program needs to know: sizes, chunk, matrices and where everything lies."""
+
+    sizes: Sizes
+    chunk: int
+    matrices: dict[str, Matrix]
+    regions: dict[str, Region]
+    parts: dict[str, Region]
+    cache: CacheLayout
+    code: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self):
+        sizes, lanes = self.sizes, self.sizes.config.lanes
+        # Residual stream first, then the work area that k/v, q and the MLP use in turn: each is
+        # consumed before the vector unit, which works in order, writes the next.
+        self.residual = {"x_base": 0, "x_stride": sizes.dim // lanes}
+        self.work_base = self.chunk * sizes.dim // lanes
+        self.hd = {"heads": sizes.shape.kv_heads, "n_rep": sizes.shape.n_rep,
+                   "head_dim": sizes.head_dim}
+        self.v = {"v_select": sizes.config.sub_select(self.cache.v_cols),
+                  "v_tiles": sizes.head_dim // self.cache.v_cols}
+        self.heads_a = {"a_base": 0, "a_stride": sizes.head_dim // lanes, "s_base": 0,
+                        "s_stride": sizes.head_groups}
+
+    def emit(self, op: Op, **values: int) -> None:
+        """Append an instruction; fields that are not given and may be 0 are 0."""
+        self.code.append(encode(op, **values))
+
+    def work(self, elems: int) -> dict[str, int]:
+        """X fields of a vector of the work area."""
+        return {"x_base": self.work_base, "x_stride": elems // self.sizes.config.lanes}
+
+    def a(self, elems: int) -> dict[str, int]:
+        """A fields of a vector: every vector begins at 0, its readers are done before."""
+        return {"a_base": 0, "a_stride": elems // self.sizes.config.lanes, "s_base": 0,
+                "s_stride": elems // self.sizes.group}
+
+    def norm(self, name: str, **flags: int) -> None:
+        """Emit RMSNorm of the residual stream to A."""
+        sizes = self.sizes
+        self.emit(Op.NORM, post_a=1, group16=sizes.group // 16, dim=sizes.dim,
+                  inv_dim=fp32_bits(1 / sizes.shape.dim), **self.residual, **self.a(sizes.dim),
+                  eps=fp32_bits(sizes.shape.eps), table=self.parts[name].unit,
+                  **{"last_only": 0, **flags})
+
+    def quant(self, elems: int) -> None:
+        """Emit quantisation of a vector of the work area to A."""
+        self.emit(Op.QUANT, post_a=1, last_only=0, group16=self.sizes.group // 16, dim=elems,
+                  **self.work(elems), **self.a(elems))
+
+    def matmul(self, name: str, **flags: int) -> None:
+        """Emit a product of A and a matrix."""
+        matrix = self.matrices[name]
+        self.emit(Op.MATMUL, group16=matrix.group // 16, fmt=int(matrix.fmt),
+                  k_groups=matrix.k_groups, **self.a(matrix.k), addr=self.parts[name].unit,
+                  words=matrix.words, tiles=matrix.tiles,
+                  **{"wait_a": 1, "last_only": 0, **flags})
+
+
+def _layer(place: Placement, layer: int) -> None:
+    sizes, shape = place.sizes, place.sizes.shape
+    name = f"layers.{layer}."
+    cache = {"pitch": place.cache.pitch_units,
+             "addr": place.regions["cache"].unit + place.cache.unit(0, layer, 0)}
+    scale = fp32_bits(1 / math.sqrt(shape.head_dim))
+    q = place.work(sizes.q_dim)
+
+    place.norm(name + "attention_norm")
+    place.matmul(name + "kv")
+    place.emit(Op.STORE, last_only=0, limit=sizes.kv_dim, **place.work(sizes.kv_dim),
+               tiles=place.matrices[name + "kv"].tiles)
+    # The product for q runs while keys and values travel to the cache.
+    place.matmul(name + "q", wait_a=0)
+    place.emit(Op.APPEND, **place.v, **cache, **place.work(sizes.kv_dim), **place.hd,
+               table=place.parts["rope"].unit)
+    # All padded columns of q are stored: their zeros stay behind the heads' outputs below.
+    place.emit(Op.STORE, last_only=0, limit=sizes.q_dim, **q,
+               tiles=place.matrices[name + "q"].tiles)
+    place.emit(Op.ROPE, post_a=1, **q, **place.heads_a, **place.hd)
+    place.emit(Op.ATTN, wait_a=1, **place.v, **cache, **place.heads_a, **place.hd, scale=scale)
+    place.emit(Op.ATTN_OUT, **place.v, **q, **place.hd)
+    place.quant(sizes.q_dim)
+    place.matmul(name + "o")
+    place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
+               tiles=place.matrices[name + "o"].tiles)
+    place.norm(name + "mlp_norm")
+    place.matmul(name + "gate_up")
+    place.emit(Op.GLU, last_only=0, limit=sizes.ffn, **place.work(sizes.ffn),
+               tiles=place.matrices[name + "gate_up"].tiles)
+    place.quant(sizes.ffn)
+    place.matmul(name + "down")
+    place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
+               tiles=place.matrices[name + "down"].tiles)
+
+
+def build_program(place: Placement) -> bytes:
+    """Encode the program of a pass."""
+    sizes, shape = place.sizes, place.sizes.shape
+    place.code.clear()
+    place.emit(Op.EMBED, dim=sizes.dim, pitch=-(-4 * sizes.dim // 64), **place.residual,
+               addr=place.parts["embedding"].unit, tokens=place.regions["tokens"].unit)
+    for layer in range(shape.layers):
+        _layer(place, layer)
+    place.norm("final_norm", last_only=1, head=1)
+    place.matmul("head", last_only=1, head=1)
+    place.emit(Op.LOGITS, head=1, limit=shape.vocab, addr=place.regions["logits"].unit,
+               tokens=place.regions["tokens"].unit, tiles=place.matrices["head"].tiles)
+    place.emit(Op.END, addr=place.regions["records"].unit)
+    return b"".join(place.code)
+
+
+def rope_rows(shape, head_dim: int, positions: int) -> np.ndarray:
+    """Return the rows ``(cos_0, sin_0, cos_1, sin_1, ...)``, rounded once from float64.
+
+    Pairs that only exist as padding are not turned: cos 1, sin 0.
+    """
+    pairs = shape.head_dim // 2
+    frequency = shape.theta ** (-2 * np.arange(pairs) / shape.head_dim)
+    angle = np.arange(positions)[:, None] * frequency
+    rows = np.zeros((positions, head_dim // 2, 2))
+    rows[..., 0] = 1
+    rows[:, :pairs, 0], rows[:, :pairs, 1] = np.cos(angle), np.sin(angle)
+    return rows.reshape(positions, head_dim).astype(np.float32)

@@ -1,0 +1,143 @@
+"""Padded sizes of a model on a configuration, and the largest chunk that its SRAM takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.hw.config import KV_BLOCK, Config
+
+from ..checkpoint import ModelShape
+from ..errors import HeadraceError
+from ..layout import align
+
+
+__all__ = ["Sizes"]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one resource must hold for some number of positions, and what there is."""
+
+    what: str
+    need: int
+    have: int
+    unit: str
+    field: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A model's dimensions, padded as the machine wants them.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    config : Config
+        The machine.
+    group : int
+        Quantisation group of weights and activations.
+    """
+
+    shape: ModelShape
+    config: Config
+    group: int = 32
+
+    @property
+    def dim(self) -> int:
+        """Width, padded to the group."""
+        return align(self.shape.dim, self.group)
+
+    @property
+    def ffn(self) -> int:
+        """Width of the MLP, padded to the group."""
+        return align(self.shape.ffn, self.group)
+
+    @property
+    def head_dim(self) -> int:
+        """Head dimension, padded to 16."""
+        return align(self.shape.head_dim, 16)
+
+    @property
+    def q_dim(self) -> int:
+        """Elements of all query heads, padded to the group."""
+        return align(self.shape.heads * self.head_dim, self.group)
+
+    @property
+    def kv_dim(self) -> int:
+        """Elements of all keys and values of a position."""
+        return 2 * self.shape.kv_heads * self.head_dim
+
+    @property
+    def head_groups(self) -> int:
+        """Activation scales of one query head: groups of 32, the last may be shorter."""
+        return -(-self.head_dim // KV_BLOCK)
+
+    @property
+    def work(self) -> int:
+        """Elements of the work area of a position: k and v, then q, then the MLP."""
+        return max(self.kv_dim, self.q_dim, self.ffn)
+
+    def tiles(self, columns: int) -> int:
+        """Column tiles of a matrix."""
+        return -(-columns // self.config.cols)
+
+    def demands(self, positions: int) -> Iterator[Demand]:
+        """Yield everything whose size depends on the positions of a pass."""
+        config, shape = self.config, self.shape
+        sets = -(-positions // config.rows)
+        streams = positions * shape.n_rep
+        widths = (self.dim, self.q_dim, self.ffn)
+        x_elems = positions * (self.dim + self.work)
+        yield Demand("vectors", 4 * x_elems, config.x_bytes, "bytes", "x_bytes")
+        words = max(*(sets * width // config.lanes for width in widths),
+                    shape.kv_heads * -(-streams // config.rows) * self.head_dim // config.lanes)
+        yield Demand("activations", words * config.a_word_bytes, config.a_words
+                     * config.a_word_bytes, "bytes", "a_bytes")
+        scales = max(*(positions * width // self.group for width in widths),
+                     shape.kv_heads * streams * self.head_groups)
+        yield Demand("activation scales", scales, config.s_words, "scales", "a_bytes")
+        yield Demand("attention streams", streams, config.streams, "streams", "streams")
+        yield Demand("rotary embeddings", positions * self.head_dim, config.table_elems,
+                     "elements", "table_elems")
+
+    def check(self) -> None:
+        """Refuse a model that the configuration cannot run, whatever the chunk.
+
+        Raises
+        ------
+        HeadraceError
+            With what is needed, what there is, and the field to change.
+        """
+        config, shape = self.config, self.shape
+        if config.group < max(self.group, KV_BLOCK):
+            raise self._error("a quantisation group", max(self.group, KV_BLOCK), config.group,
+                              "values", "group")
+        if self.head_dim > config.head_dim:
+            raise self._error("a head (padded to 16)", self.head_dim, config.head_dim, "elements",
+                              "head_dim")
+        if self.dim > config.table_elems:
+            raise self._error("a row of norm gains", self.dim, config.table_elems, "elements",
+                              "table_elems")
+        for what, size, bits in (("width", self.dim, 16), ("width of the MLP", self.ffn, 16),
+                                 ("number of K/V heads", shape.kv_heads, 8),
+                                 ("number of query heads per K/V head", shape.n_rep, 8)):
+            if size >= 1 << bits:
+                raise HeadraceError(f"model: {what} {size} (padded): the instruction set ends at "
+                                    f"{(1 << bits) - 1}; take a smaller model")
+        for demand in self.demands(1):
+            if demand.need > demand.have:
+                raise self._error(f"the {demand.what} of one position", demand.need, demand.have,
+                                  demand.unit, demand.field)
+
+    def _error(self, what: str, need: int, have: int, unit: str, field: str) -> HeadraceError:
+        return HeadraceError(f"the model does not fit configuration {self.config.name!r}: {what} "
+                             f"needs {need} {unit}, but there are {have} ({field}): take a larger "
+                             f"configuration or raise {field}")
+
+    @property
+    def chunk(self) -> int:
+        """Largest number of positions of a pass, after :meth:`check`."""
+        for positions in range(self.config.chunk_positions, 1, -1):
+            if all(demand.need <= demand.have for demand in self.demands(positions)):
+                return positions
+        return 1

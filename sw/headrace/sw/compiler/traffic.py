@@ -1,0 +1,113 @@
+"""Bytes that a pass moves, by class, computed from its instructions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.hw.config import ALIGN, CLASSES, KV_BLOCK, Config
+from headrace.hw.isa import INSTRUCTION_BYTES, Op
+from headrace.hw.regmap import RECORD_BYTES
+
+from ..layout import align
+
+
+__all__ = ["Traffic", "instruction_traffic", "pass_traffic", "program_traffic"]
+
+
+@dataclass
+class Traffic:
+    """Bytes read and written by class, and bytes of cache read from the KV buffer and from memory.
+
+    Reads are whole beats; writes count enabled byte lanes.
+    """
+
+    read: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
+    written: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
+    kv_hits: int = 0
+    kv_misses: int = 0
+
+    def add(self, other: "Traffic") -> None:
+        """Add the bytes of `other`."""
+        for name in CLASSES:
+            self.read[name] += other.read[name]
+            self.written[name] += other.written[name]
+        self.kv_hits += other.kv_hits
+        self.kv_misses += other.kv_misses
+
+    def counters(self) -> dict[str, int]:
+        """The same under the names of the device's counters."""
+        return {**{f"read_{name}": self.read[name] for name in CLASSES},
+                "written_kv": self.written["kv"],
+                "written_activations": self.written["activations"],
+                "kv_hits": self.kv_hits, "kv_misses": self.kv_misses}
+
+
+def _attention(total: Traffic, code: Mapping[str, int], end: int, kv_base: int, kv_pinned: int
+               ) -> None:
+    """Blocks that ATTN reads: scales, K and V of every block that has a token before `end`."""
+    head_dim = code["head_dim"]
+    unit = head_dim + 2
+    scales, data = 4 * KV_BLOCK, 2 * KV_BLOCK * head_dim
+    for block in range(-(-end // KV_BLOCK)):
+        for head in range(code["heads"]):
+            begin = code["addr"] + block * code["pitch"] + head * unit - kv_base
+            if 0 <= begin and begin + unit <= kv_pinned:
+                total.kv_hits += scales + data
+            else:
+                total.kv_misses += scales + data
+                total.read["scales"] += scales
+                total.read["kv"] += data
+
+
+def instruction_traffic(config: Config, code: Mapping[str, int], *, position: int, positions: int,
+                        logits: bool, kv_base: int, kv_pinned: int) -> Traffic:
+    """Bytes that one instruction moves.
+
+    Parameters
+    ----------
+    config : Config
+        The machine: width of the port and of weight words.
+    code : mapping
+        The decoded instruction.
+    position, positions : int
+        First position of the pass, and number of positions.
+    logits : bool
+        Logits are written to memory.
+    kv_base, kv_pinned : int
+        Registers of the cache.
+    """
+    total, op, beat = Traffic(), code["op"], config.port_bytes
+    if op == Op.EMBED:
+        total.read["activations"] = positions * align(4, beat)
+        total.read["tables"] = positions * align(4 * code["dim"], beat)
+    elif op == Op.NORM:
+        total.read["tables"] = align(4 * code["dim"], beat)
+    elif op == Op.MATMUL:
+        total.read["weights"] = align(code["words"] * config.stride, beat)
+    elif op == Op.APPEND:
+        total.read["tables"] = align(4 * code["head_dim"] * positions, beat)
+        total.written["kv"] = 2 * (code["head_dim"] + 2) * code["heads"] * positions
+    elif op == Op.ATTN:
+        _attention(total, code, position + positions, kv_base, kv_pinned)
+    elif op == Op.LOGITS:
+        total.written["activations"] = 4 + (4 * code["limit"] if logits else 0)
+    elif op == Op.END:
+        total.written["activations"] = RECORD_BYTES
+    return total
+
+
+def program_traffic(config: Config, instructions: int) -> Traffic:
+    """Bytes that the sequencer reads for one pass."""
+    total = Traffic()
+    total.read["program"] = align(instructions * INSTRUCTION_BYTES, min(config.port_bytes, ALIGN))
+    return total
+
+
+def pass_traffic(config: Config, program: list[dict[str, int]], *, position: int, positions: int,
+                 head: bool, logits: bool, kv_base: int, kv_pinned: int) -> Traffic:
+    """Bytes that a pass moves: all of its instructions and the program itself."""
+    total = program_traffic(config, len(program))
+    for code in program:
+        if head or not code["head"]:
+            total.add(instruction_traffic(config, code, position=position, positions=positions,
+                                          logits=logits, kv_base=kv_base, kv_pinned=kv_pinned))
+    return total

@@ -1,0 +1,136 @@
+"""Memories of the golden machine, addressed as the hardware addresses them."""
+
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.hw.config import Config
+
+
+__all__ = ["BusError", "Results", "State"]
+
+
+class BusError(Exception):
+    """An access outside the memory.
+
+    Attributes
+    ----------
+    code : int
+        Error code of the register map.
+    address : int
+        Byte address of the access.
+    """
+
+    def __init__(self, code: int, address: int):
+        super().__init__(f"error {code} at {address:#x}")
+        self.code, self.address = code, address
+
+
+class Results:
+    """Results of one MATMUL or ATTN on their way to the vector unit.
+
+    Attributes
+    ----------
+    values : float32 array
+        ``[stream, column]`` of MATMUL; ``[head, stream, element]`` of ATTN.
+    row_scale : float32 array or None
+        ``[head, stream]`` of ATTN.
+    """
+
+    def __init__(self, values: NDArray[np.float32], row_scale: NDArray[np.float32] | None = None):
+        self.values, self.row_scale = values, row_scale
+
+
+class State:
+    """External memory, SRAM and the queue of results.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    memory : uint8 array
+        External memory; shared, not copied.
+    base : int
+        Byte of `memory` that addresses of instructions count from.
+    fill : int
+        Byte that SRAM is filled with at first; its content must not matter.
+    """
+
+    def __init__(self, config: Config, memory: NDArray[np.uint8], *, base: int = 0,
+                 fill: int = 0xff):
+        self.config = config
+        self.memory = memory
+        self.base = base
+        self.x = np.full(config.x_bytes, fill, np.uint8).view(np.float32)
+        self.a = np.full(config.a_words * config.a_word_bytes, fill, np.uint8).view(np.int8)
+        self.s = np.full(4 * config.s_words, fill, np.uint8).view(np.float32)
+        self.rope = np.empty((0, 0, 2), np.float32)
+        self.results: deque[Results] = deque()
+
+    def span(self, unit: int, size: int, *, offset: int = 0, write: bool = False) -> int:
+        """Return the first byte of an access at a 64-byte unit, checked against the memory.
+
+        Raises
+        ------
+        BusError
+            If the access does not lie in the memory.
+        """
+        begin = self.base + 64 * unit + offset
+        if begin + size > self.memory.size:
+            raise BusError(4 if write else 2, max(begin, self.memory.size))
+        return begin
+
+    def read(self, unit: int, size: int, *, offset: int = 0) -> NDArray[np.uint8]:
+        """View of memory at a 64-byte unit."""
+        begin = self.span(unit, size, offset=offset)
+        return self.memory[begin:begin + size]
+
+    def floats(self, unit: int, count: int, *, offset: int = 0) -> NDArray[np.float32]:
+        """Copy of fp32 values in memory."""
+        return np.frombuffer(self.read(unit, 4 * count, offset=offset).tobytes(), "<f4")
+
+    def vectors(self, code: Mapping[str, int], count: int, elems: int) -> NDArray[np.float32]:
+        """View ``[position, element]`` of X for `count` positions."""
+        lanes = self.config.lanes
+        return np.ndarray((count, elems), np.float32, self.x, 4 * lanes * code["x_base"],
+                          (4 * lanes * code["x_stride"], 4))
+
+    def _sets(self, code: Mapping[str, int], streams: int, elems: int, index: int
+              ) -> NDArray[np.int8]:
+        """View ``[row set, word, row, lane]`` of A."""
+        rows, lanes = self.config.rows, self.config.lanes
+        sets = -(-streams // rows)
+        word = rows * lanes
+        begin = code["a_base"] + index * sets * code["a_stride"]
+        return np.ndarray((sets, elems // lanes, rows, lanes), np.int8, self.a, word * begin,
+                          (word * code["a_stride"], word, lanes, 1))
+
+    def _scales(self, code: Mapping[str, int], streams: int, groups: int, index: int
+                ) -> NDArray[np.float32]:
+        begin = code["s_base"] + index * streams * code["s_stride"]
+        return np.ndarray((streams, groups), np.float32, self.s, 4 * begin,
+                          (4 * code["s_stride"], 4))
+
+    def put_activations(self, code: Mapping[str, int], q: NDArray[np.int8],
+                        scales: NDArray[np.float32], index: int = 0) -> None:
+        """Write streams ``q[stream, k]`` and ``scales[stream, group]``; `index` is the set of a
+        K/V head."""
+        streams, elems = q.shape
+        rows, lanes = self.config.rows, self.config.lanes
+        words = self._sets(code, streams, elems, index)
+        full, rest = divmod(streams, rows)
+        values = q.reshape(streams, elems // lanes, lanes)
+        if full:
+            words[:full] = values[:full * rows].reshape(full, rows, -1, lanes).swapaxes(1, 2)
+        if rest:
+            words[full, :, :rest] = values[full * rows:].swapaxes(0, 1)
+        self._scales(code, streams, scales.shape[1], index)[:] = scales
+
+    def activations(self, code: Mapping[str, int], streams: int, elems: int, groups: int,
+                    index: int = 0) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """Read streams ``[stream, k]`` and their scales ``[stream, group]``."""
+        words = self._sets(code, streams, elems, index).swapaxes(1, 2)
+        return (words.reshape(-1, elems)[:streams],
+                self._scales(code, streams, groups, index).copy())

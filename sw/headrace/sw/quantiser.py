@@ -1,0 +1,124 @@
+"""Weights to integers with one scale per group along K and per output column.
+
+This happens once, on the host, so float64 and any rounding that NumPy offers are welcome here;
+the machine only ever sees the integers and the fp16 scales.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headrace.hw.isa import Format
+
+from .errors import HeadraceError
+
+
+__all__ = ["Policy", "Quantised", "quantise_weights"]
+
+
+_FP16_MAX = 65504.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Format of each tensor.
+
+    Parameters
+    ----------
+    default : Format
+        Format of every matrix that `tensors` does not name.
+    tensors : dict of str to Format
+        Formats of single matrices, by their names in the program (``layers.0.q``, ``head``, ...).
+    group : int
+        Values along K that share a scale; part of the numerics.
+    """
+
+    default: Format = Format.W8
+    tensors: tuple[tuple[str, Format], ...] = ()
+    group: int = 32
+
+    def format(self, name: str) -> Format:
+        """Format of the matrix `name`."""
+        return dict(self.tensors).get(name, self.default)
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A quantised matrix: ``w[k, n] = q[k, n] * scales[k // group, n] (+ minima[...])``."""
+
+    q: NDArray[np.int8]
+    scales: NDArray[np.float16]
+    minima: NDArray[np.float16] | None = None
+
+    def dequantise(self) -> NDArray[np.float64]:
+        """Return the weights that the machine computes with."""
+        group = self.q.shape[0] // self.scales.shape[0]
+        w = self.q * np.repeat(self.scales.astype(np.float64), group, axis=0)
+        if self.minima is not None:
+            w += np.repeat(self.minima.astype(np.float64), group, axis=0)
+        return w
+
+
+def _scale(amax: NDArray[np.float64], levels: int, name: str) -> NDArray[np.float16]:
+    scale = amax / levels
+    if scale.size and scale.max() > _FP16_MAX:
+        raise HeadraceError(f"tensor {name!r}: a weight of {amax.max():g} needs a scale of "
+                            f"{scale.max():g}, but fp16 ends at {_FP16_MAX:g}: expected weights "
+                            f"below {_FP16_MAX * levels:g}")
+    return scale.astype(np.float16)
+
+
+def _divide(w: NDArray[np.float64], scales: NDArray[np.float16]) -> NDArray[np.float64]:
+    """``w / scale``, and 0 where the scale is 0."""
+    step = scales.astype(np.float64)[:, None, :]
+    return np.divide(w, step, out=np.zeros_like(w), where=step != 0)
+
+
+def quantise_weights(w: ArrayLike, *, fmt: Format = Format.W8, group: int = 32,
+                     name: str = "weights") -> Quantised:
+    """Quantise one matrix.
+
+    W8: ``scale = fp16(absmax / 127)``, ``q = round(w / scale)`` within ±127. W4: the element of
+    largest magnitude becomes -8, ``scale = fp16(extreme / -8)``. W4A: ``minimum = fp16(min)``,
+    ``scale = fp16((max - minimum) / 15)``. A group of zeros has scale 0.
+
+    Parameters
+    ----------
+    w : array_like, shape (k, n)
+        Weights, contraction first. `k` is padded with zeros to a multiple of `group`.
+    fmt : Format
+        Format of the values.
+    group : int
+        Values along `k` that share a scale.
+    name : str
+        Name for error messages.
+
+    Raises
+    ------
+    HeadraceError
+        If a scale does not fit fp16.
+    """
+    w = np.asarray(w, np.float64)
+    k, n = w.shape
+    groups = -(-k // group)
+    padded = np.zeros((groups * group, n))
+    padded[:k] = w
+    blocks = padded.reshape(groups, group, n)
+    minima = None
+    if fmt == Format.W8:
+        scales = _scale(np.abs(blocks).max(axis=1), 127, name)
+        q = np.clip(np.rint(_divide(blocks, scales)), -127, 127)
+    elif fmt == Format.W4:
+        index = np.abs(blocks).argmax(axis=1)
+        extreme = np.take_along_axis(blocks, index[:, None, :], axis=1)[:, 0]
+        scales = _scale(np.abs(extreme), 8, name) * -np.sign(extreme).astype(np.float16)
+        q = np.clip(np.rint(_divide(blocks, scales)), -8, 7)
+    else:
+        low = np.minimum(blocks.min(axis=1), 0)
+        minima = np.clip(low, -_FP16_MAX, _FP16_MAX).astype(np.float16)
+        span = blocks.max(axis=1) - minima.astype(np.float64)
+        scales = _scale(np.maximum(span, 0), 15, name)
+        q = np.clip(np.rint(_divide(blocks - minima.astype(np.float64)[:, None, :], scales)),
+                    0, 15)
+    return Quantised(q.reshape(groups * group, n).astype(np.int8), scales, minima)
