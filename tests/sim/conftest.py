@@ -23,8 +23,9 @@ def simulate(memory):
     """Make a simulation of a master with given memory options, closed after the test."""
     opened = []
 
-    def make(master, base=0, **options):
-        simulation = Simulation(to_verilog(master), memory, MemoryOptions(**options), base=base)
+    def make(master, data_bits, base=0, **options):
+        simulation = Simulation(to_verilog(master, data_bits), memory, MemoryOptions(**options),
+                                base=base)
         opened.append(simulation)
         return simulation
 
@@ -35,11 +36,11 @@ def simulate(memory):
 
 @pytest.fixture
 def copier(simulate):
-    """A simulation of a Copier, by port width and memory options."""
-    return lambda data_bits=64, **options: simulate(Copier(data_bits), **options)
+    """A simulation of a Copier, by port width, base and memory options."""
+    return lambda data_bits=64, **options: simulate(Copier, data_bits, **options)
 
 
 @pytest.fixture
 def puppet(simulate):
-    """A Strings around a simulation of a Puppet, by memory options."""
-    return lambda **options: Strings(simulate(Puppet(64), **options))
+    """A Strings around a simulation of a Puppet, by base and memory options."""
+    return lambda **options: Strings(simulate(Puppet, 64, **options))

@@ -1,5 +1,7 @@
 """AXI masters for the tests of the memory model: one that copies, and one that obeys blindly."""
 
+import functools
+
 from amaranth import *
 from amaranth.back import verilog
 from amaranth.lib import wiring
@@ -12,9 +14,11 @@ from headrace.hw.axi import AXI4LiteSignature, AXI4Signature
 __all__ = ["Copier", "Puppet", "to_verilog"]
 
 
-def to_verilog(master: wiring.Component) -> str:
-    """The master as the device of a simulation."""
-    return verilog.convert(master, name="headrace", strip_internal_attrs=True, emit_src=False)
+@functools.cache
+def to_verilog(master: type, data_bits: int) -> str:
+    """One of the masters as the device of a simulation."""
+    return verilog.convert(master(data_bits), name="headrace", strip_internal_attrs=True,
+                           emit_src=False)
 
 
 class _Master(wiring.Component):
@@ -79,6 +83,8 @@ class Copier(_Master):
         to_read, to_write, to_answer = Signal(32), Signal(32), Signal(32)
         reserved = Signal(range(self.DEPTH + 1))  # beats in the queue or on their way into it
         busy = Signal()
+        m.d.sync += errors.eq(errors + (axi.rvalid & (axi.rresp != 0))
+                              + (axi.bvalid & (axi.bresp != 0)))
         with m.If(strobes[0x10]):
             m.d.sync += [to_read.eq(bursts), to_write.eq(bursts), to_answer.eq(bursts),
                          busy.eq(1), cycles.eq(0), errors.eq(0), self.irq.eq(0)]
@@ -101,8 +107,6 @@ class Copier(_Master):
         with m.Else():
             m.d.sync += reserved.eq(reserved - taken)
         m.d.comb += [axi.rready.eq(1), fifo.w_en.eq(axi.rvalid), fifo.w_data.eq(axi.rdata)]
-        m.d.sync += errors.eq(errors + (axi.rvalid & (axi.rresp != 0))
-                              + (axi.bvalid & (axi.bresp != 0)))
 
         left = Signal(9)  # beats that the open write burst still owes
         with m.If(axi.awvalid & axi.awready):
@@ -128,7 +132,8 @@ class Puppet(_Master):
     0x28 ``WVALID | WLAST << 1``; 0x30 ``RREADY | BREADY << 1``; 0x34 VALID while in reset. A VALID
     falls with its handshake. Reading 0x40 gives ``RRESP | RLAST << 2 | RID << 4`` of the last beat,
     0x44 its low 32 data bits, 0x48 the number of beats, 0x4C ``BRESP | BID << 4`` of the last
-    response, 0x50 the number of responses.
+    response, 0x50 the number of responses, 0x54 the low four data bits of the last eight beats,
+    the newest lowest.
     """
 
     def elaborate(self, platform):
@@ -136,9 +141,10 @@ class Puppet(_Master):
         axi = self.axi
         signals = {addr: Signal(32) for addr in (0, 4, 8, 0x10, 0x14, 0x18, 0x20, 0x24, 0x28, 0x30)}
         in_reset = Signal(reset_less=True)
-        last_r, last_data, beats, last_b, responses = (Signal(32) for _ in range(5))
+        last_r, last_data, beats, last_b, responses, history = (Signal(32) for _ in range(6))
         self.control(m, {**signals, 0x34: in_reset},
-                     {0x40: last_r, 0x44: last_data, 0x48: beats, 0x4C: last_b, 0x50: responses})
+                     {0x40: last_r, 0x44: last_data, 0x48: beats, 0x4C: last_b, 0x50: responses,
+                      0x54: history})
         for base, (valid, ready, addr, length, size, burst, ident) in {
             0x00: (axi.arvalid, axi.arready, axi.araddr, axi.arlen, axi.arsize, axi.arburst,
                    axi.arid),
@@ -159,7 +165,8 @@ class Puppet(_Master):
             m.d.sync += signals[0x28].eq(0)
         with m.If(axi.rvalid & axi.rready):
             m.d.sync += [last_r.eq(Cat(axi.rresp, axi.rlast, C(0, 1), axi.rid)),
-                         last_data.eq(axi.rdata[:32]), beats.eq(beats + 1)]
+                         last_data.eq(axi.rdata[:32]), beats.eq(beats + 1),
+                         history.eq(Cat(axi.rdata[:4], history))]
         with m.If(axi.bvalid & axi.bready):
             m.d.sync += [last_b.eq(Cat(axi.bresp, C(0, 2), axi.bid)), responses.eq(responses + 1)]
         return m

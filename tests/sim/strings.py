@@ -6,7 +6,6 @@ __all__ = ["Strings"]
 class Strings:
     """Moves a Puppet: its registers by name."""
 
-    BUS_BYTES = 8
     FULL_SIZE, INCR = 3, 1
 
     def __init__(self, simulation):
@@ -61,3 +60,8 @@ class Strings:
     def responses(self):
         """Write responses so far."""
         return self.simulation.read_csr(0x50)
+
+    def history(self, count):
+        """Low four data bits of the last beats read, up to eight, the oldest first."""
+        value = self.simulation.read_csr(0x54)
+        return [value >> 4 * beat & 15 for beat in reversed(range(count))]

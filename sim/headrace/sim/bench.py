@@ -113,8 +113,8 @@ def run_bench(sources: Mapping[str, str], ports: Sequence[Port], module: str, *,
                 testcase=tests, waves=trace,
                 extra_env={"HEADRACE_BENCH": json.dumps(dict(parameters or {})),
                            "COCOTB_ANSI_OUTPUT": "0"})
-        except SystemExit:
-            pass  # The results say more, below.
+        except (RuntimeError, SystemExit):
+            pass  # The results and the log say more, below.
         return _passed(results, log, module)
 
 

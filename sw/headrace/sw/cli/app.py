@@ -25,7 +25,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _main(_version: Annotated[bool, typer.Option(
+def _main(show_version: Annotated[bool, typer.Option(
         "--version", callback=_version, is_eager=True, help="Print the version.")] = False):
     pass
 

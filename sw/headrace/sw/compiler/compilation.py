@@ -8,7 +8,7 @@ from headrace.hw.config import ALIGN, Config
 from headrace.hw.isa import INSTRUCTION_BYTES, Format
 from headrace.hw.regmap import RECORD_BYTES
 
-from ..checkpoint import Checkpoint
+from ..checkpoint import Weights
 from ..errors import HeadraceError
 from ..layout import CacheLayout, align, pack_weights
 from ..quantiser import Policy
@@ -71,14 +71,14 @@ def _place(sizes: Sizes, specs: dict[str, Matrix], cache: CacheLayout, context: 
     return places
 
 
-def compile_model(checkpoint: Checkpoint, config: Config, *, policy: Policy | None = None,
+def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None = None,
                   context: int | None = None,
                   progress: Callable[[str], None] | None = None) -> Image:
     """Compile a checkpoint for a configuration.
 
     Parameters
     ----------
-    checkpoint : Checkpoint
+    checkpoint : Weights
         The model. Its weights are read one tensor at a time.
     config : Config
         The machine.

@@ -46,16 +46,15 @@ def _attention(total: Traffic, code: Mapping[str, int], end: int, kv_base: int, 
     """Blocks that ATTN reads: scales, K and V of every block that has a token before `end`."""
     head_dim = code["head_dim"]
     unit = head_dim + 2
-    scales, data = 4 * KV_BLOCK, 2 * KV_BLOCK * head_dim
+    size = unit * ALIGN
     for block in range(-(-end // KV_BLOCK)):
         for head in range(code["heads"]):
             begin = code["addr"] + block * code["pitch"] + head * unit - kv_base
             if 0 <= begin and begin + unit <= kv_pinned:
-                total.kv_hits += scales + data
+                total.kv_hits += size
             else:
-                total.kv_misses += scales + data
-                total.read["scales"] += scales
-                total.read["kv"] += data
+                total.kv_misses += size
+                total.read["kv"] += size
 
 
 def instruction_traffic(config: Config, code: Mapping[str, int], *, position: int, positions: int,
@@ -98,7 +97,7 @@ def instruction_traffic(config: Config, code: Mapping[str, int], *, position: in
 def program_traffic(config: Config, instructions: int) -> Traffic:
     """Bytes that the sequencer reads for one pass."""
     total = Traffic()
-    total.read["program"] = align(instructions * INSTRUCTION_BYTES, min(config.port_bytes, ALIGN))
+    total.read["program"] = align(instructions * INSTRUCTION_BYTES, config.port_bytes)
     return total
 
 

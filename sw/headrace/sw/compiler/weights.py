@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checkpoint import Checkpoint
+from ..checkpoint import Weights
 from ..layout import interleave_tiles
 from ..numerics import flush
 from ..quantiser import Quantised, quantise_weights
@@ -34,7 +34,7 @@ def _heads(w: NDArray[np.float32], sizes: Sizes, *, rotated: bool) -> NDArray[np
     return _pad(heads, 1, sizes.head_dim).reshape(-1, w.shape[-1])
 
 
-def matrix(checkpoint: Checkpoint, sizes: Sizes, spec: Matrix) -> Quantised:
+def matrix(checkpoint: Weights, sizes: Sizes, spec: Matrix) -> Quantised:
     """Read, permute, pad and quantise one matrix: ``[k, columns]`` in the order of its tiles."""
     name = spec.name
 
@@ -70,7 +70,7 @@ def matrix(checkpoint: Checkpoint, sizes: Sizes, spec: Matrix) -> Quantised:
                      interleave_tiles([gate.scales, up.scales], cols), minima)
 
 
-def table(checkpoint: Checkpoint, sizes: Sizes, name: str, context: int) -> NDArray[np.float32]:
+def table(checkpoint: Weights, sizes: Sizes, name: str, context: int) -> NDArray[np.float32]:
     """Read a table of fp32 rows, padded, subnormals flushed."""
     if name == "rope":
         return flush(rope_rows(sizes.shape, sizes.head_dim, context))

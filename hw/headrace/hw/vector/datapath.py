@@ -1,0 +1,218 @@
+"""X SRAM, table SRAM and what lies between them."""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import words
+from .delay import Delay
+from .lanes import ItemLayout, Lanes, OperationLayout
+from .reducer import Reducer
+
+
+__all__ = ["Datapath", "ResultItemLayout", "RowItemLayout", "XWriteSignature"]
+
+
+#: A word read from X, see :class:`~headrace.hw.vector.rows.RowLoop`.
+RowItemLayout = data.StructLayout({
+    "x_addr": 16, "table_addr": 16, "square": 1, "turn_first": 1, "turn_last": 1, "keep": 1,
+    "odd": 1, "last": 1,
+})
+
+
+def ResultItemLayout(config: Config):
+    """A result of the matmul unit on its way to X."""
+    return data.StructLayout({"values": words(config.lanes), "row_scale": 32, "x_addr": 16,
+                              "up": 1})
+
+
+class XWriteSignature(wiring.Signature):
+    """Write port of X."""
+
+    def __init__(self, config: Config):
+        super().__init__({"en": Out(1), "addr": Out(range(config.x_words)),
+                          "data": Out(words(config.lanes))})
+
+
+class Datapath(wiring.Component):
+    """Memories, lanes and reducer, and the marks that travel beside the words.
+
+    Stages count from the cycle of `row_valid` or `result_valid`; those of the lanes are in
+    :class:`~headrace.hw.vector.lanes.Lanes`. In a GLU a result waits `Lanes.gate_delay` cycles
+    before its stage 0, while its gate is computed, so that gate and up tiles read and write X in
+    one order. One item per cycle, rows or results but not both.
+
+    Parameters
+    ----------
+    config : Config
+
+    Members
+    -------
+    operation : ``In(OperationLayout)``
+        Constant while `busy`.
+    row_valid, row : ``In(1), In(RowItemLayout)``
+        Reads a word, towards the quantiser or the reducer.
+    result_valid, result : ``In(1), In(ResultItemLayout(config))``
+        A word towards X.
+    x_en, x_addr, x_data : ``In``
+        Other writes to X, while no result is under way.
+    table_en, table_addr, table_data : ``In``
+        Write port of the table SRAM.
+    inv_dim, eps : ``In(32)``
+        Scalars of NORM.
+    root_stb : ``Out(1)``
+        Pulse: the root of the sum of squares is known; items may follow.
+    values, values_valid, values_last : ``Out``
+        Words for the quantiser.
+    busy : ``Out(1)``
+        Results are under way.
+    written : ``Out(XWriteSignature(config))``
+        What is written to X, for observers.
+    """
+    def __init__(self, config: Config):
+        self.config = config
+        vector = words(config.lanes)
+        self.table_words = config.table_elems // config.lanes
+        self.reducer = Reducer(config.lanes)
+        super().__init__({
+            "operation": In(OperationLayout),
+            "row_valid": In(1), "row": In(RowItemLayout),
+            "result_valid": In(1), "result": In(ResultItemLayout(config)),
+            "x_en": In(1), "x_addr": In(range(config.x_words)), "x_data": In(vector),
+            "table_en": In(1), "table_addr": In(range(self.table_words)), "table_data": In(vector),
+            "inv_dim": In(32), "eps": In(32), "root_stb": Out(1),
+            "values": Out(vector), "values_valid": Out(1), "values_last": Out(1),
+            "busy": Out(1),
+            "written": Out(XWriteSignature(config)),
+        })
+
+    #: Cycles from a result to the first that may read what it wrote.
+    hazard = Lanes.mul_stage + 1
+
+    def elaborate(self, platform):
+        m = Module()
+        config, op = self.config, self.operation
+        vector = words(config.lanes)
+        m.submodules.x = x_memory = memory.Memory(
+            shape=unsigned(vector.size), depth=config.x_words, init=[])
+        m.submodules.table = table = memory.Memory(
+            shape=unsigned(vector.size), depth=self.table_words, init=[])
+        x_read, x_write = x_memory.read_port(), x_memory.write_port()
+        table_read, table_write = table.read_port(), table.write_port()
+        m.submodules.lanes = lanes = Lanes(config.lanes)
+        m.submodules.reducer = reducer = self.reducer
+
+        # Results: at once, or behind the gates.
+        m.submodules.behind = behind = Delay(self.result.as_value().shape().width,
+                                             Lanes.gate_delay)
+        behind_valid = Signal(Lanes.gate_delay)
+        m.d.sync += behind_valid.eq(Cat(self.result_valid & op.glu, behind_valid))
+        m.d.comb += behind.i.eq(self.result)
+        result = Signal(ResultItemLayout(config))
+        valid = Signal()
+        m.d.comb += [result.eq(self.result), valid.eq(self.result_valid)]
+        with m.If(op.glu):
+            m.d.comb += [result.eq(behind.o), valid.eq(behind_valid[-1])]
+
+        # Stage 0: addresses of the memories.
+        m.submodules.gain_addr = gain_addr = Delay(len(table_read.addr), Lanes.gain_lag)
+        m.d.comb += [
+            x_read.en.eq(1),
+            x_read.addr.eq(Mux(self.row_valid, self.row.x_addr, result.x_addr)),
+            gain_addr.i.eq(self.row.table_addr),
+            table_read.en.eq(1),
+            table_read.addr.eq(Mux(op.norm, gain_addr.o, self.row.table_addr)),
+            table_write.en.eq(self.table_en),
+            table_write.addr.eq(self.table_addr),
+            table_write.data.eq(self.table_data.as_value()),
+        ]
+        m.d.comb += [
+            lanes.operation.eq(op),
+            lanes.item.square.eq(self.row.square),
+            lanes.item.keep.eq(self.row.keep),
+            lanes.item.odd.eq(self.row.odd),
+            lanes.item.up.eq(result.up),
+            lanes.f.eq(result.values),
+            lanes.row_scale.eq(result.row_scale),
+            lanes.early.eq(self.result.values),
+            lanes.x.eq(x_read.data),
+            lanes.table.eq(table_read.data),
+            lanes.a.eq(reducer.a),
+            lanes.b.eq(reducer.b),
+            lanes.total.eq(reducer.total),
+            lanes.total_stb.eq(reducer.total_stb),
+            lanes.inv_dim.eq(self.inv_dim),
+            lanes.eps.eq(self.eps),
+            self.root_stb.eq(lanes.root_stb),
+            reducer.x.eq(lanes.products),
+            reducer.sums.eq(lanes.sums),
+        ]
+
+        # Marks of each stage, from 1 on; index 0 is what comes in now.
+        deepest = max(Lanes.norm_stage, Lanes.rope_stage, Lanes.add_stage)
+        marks_layout = data.StructLayout({
+            "value": 1, "last": 1, "square": 1, "turn_first": 1, "turn_last": 1, "write": 1,
+        })
+        marks = [Signal(marks_layout, name=f"mark{stage}") for stage in range(deepest + 1)]
+        m.d.comb += [
+            marks[0].value.eq(self.row_valid & ~self.row.square),
+            marks[0].last.eq(self.row.last),
+            marks[0].square.eq(self.row_valid & self.row.square),
+            marks[0].turn_first.eq(self.row.turn_first),
+            marks[0].turn_last.eq(self.row.turn_last),
+            marks[0].write.eq(valid),
+        ]
+        m.d.sync += [new.eq(old) for old, new in zip(marks, marks[1:])]
+        addrs = [result.x_addr]
+        for stage in range(1, max(Lanes.mul_stage, Lanes.add_stage) + 1):
+            addr = Signal(16, name=f"addr{stage}", reset_less=True)
+            m.d.sync += addr.eq(addrs[-1])
+            addrs.append(addr)
+
+        squares = marks[Lanes.mul_stage]
+        m.d.comb += [
+            reducer.valid.eq(squares.square),
+            reducer.first.eq(squares.turn_first),
+            reducer.last.eq(squares.turn_last),
+        ]
+
+        # Towards the quantiser.
+        for condition, stage, values in (
+            (~op.norm & ~op.rope, Lanes.store_stage, lanes.loaded),
+            (op.norm, Lanes.norm_stage, lanes.scaled),
+            (op.rope, Lanes.rope_stage, lanes.sums),
+        ):
+            with m.If(condition):
+                m.d.comb += [
+                    self.values.eq(values),
+                    self.values_valid.eq(marks[stage].value),
+                    self.values_last.eq(marks[stage].last),
+                ]
+
+        # Towards X.
+        m.d.comb += [
+            x_write.en.eq(self.x_en),
+            x_write.addr.eq(self.x_addr),
+            x_write.data.eq(self.x_data.as_value()),
+        ]
+        multiplied = op.scale | op.glu
+        for condition, stage, values in (
+            (~op.add & ~multiplied, Lanes.store_stage, lanes.stored),
+            (op.add, Lanes.add_stage, lanes.sums),
+            (multiplied, Lanes.mul_stage, lanes.products),
+        ):
+            with m.If(condition & marks[stage].write):
+                m.d.comb += [
+                    x_write.en.eq(1),
+                    x_write.addr.eq(addrs[stage]),
+                    x_write.data.eq(values.as_value()),
+                ]
+        m.d.comb += [
+            self.written.en.eq(x_write.en),
+            self.written.addr.eq(x_write.addr),
+            self.written.data.eq(x_write.data),
+        ]
+        m.d.comb += self.busy.eq(
+            self.result_valid | behind_valid.any() | Cat(mark.write for mark in marks).any())
+        return m

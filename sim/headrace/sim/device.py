@@ -1,0 +1,118 @@
+"""The simulated device behind the driver's interface."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.hw.config import Config
+from headrace.hw.regmap import COUNTER_BASE, COUNTERS, offset
+from headrace.sw.device import Device
+from headrace.sw.errors import HeadraceError
+
+from .memory import MemoryOptions
+from .simulation import Simulation
+
+
+__all__ = ["SimDevice"]
+
+
+class SimDevice(Device):
+    """A Verilated device with its compiled memory.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration that `verilog` was generated from.
+    verilog : str
+        The device, as module ``headrace``.
+    options : MemoryOptions, optional
+        How the memory answers.
+    memory_bytes : int, optional
+        Capacity of the memory; that of the configuration by default.
+    memory_base : int
+        Address of its first byte.
+    fill : int or numpy.random.Generator
+        What memory holds at first; it must not matter.
+    file : Path, optional
+        File that the memory is mapped from; anonymous memory without it.
+    trace : Path, optional
+        VCD file of all signals.
+
+    Attributes
+    ----------
+    simulation : Simulation
+        The simulation, open between :meth:`open` and :meth:`close`.
+    """
+
+    name = "sim"
+
+    def __init__(self, config: Config, verilog: str, options: MemoryOptions | None = None, *,
+                 memory_bytes: int | None = None, memory_base: int = 0,
+                 fill: int | np.random.Generator = 0, file: Path | None = None,
+                 trace: Path | None = None):
+        self.config = config
+        self.memory_base = memory_base
+        self.memory_bytes = memory_bytes or config.memory_bytes
+        self._verilog, self._options, self._trace = verilog, options, trace
+        self._simulation: Simulation | None = None
+        # Zeros are not touched until used; a full memory of gigabytes would be.
+        self.memory: NDArray[np.uint8] = (
+            np.memmap(file, np.uint8, "w+", shape=(self.memory_bytes,)) if file
+            else np.zeros(self.memory_bytes, np.uint8))
+        if isinstance(fill, np.random.Generator):
+            self.memory[:] = fill.integers(0, 256, self.memory_bytes, np.uint8)
+        elif fill:
+            self.memory[:] = fill
+
+    @property
+    def simulation(self) -> Simulation:
+        """The simulation of the opened device."""
+        if self._simulation is None:
+            raise HeadraceError("sim: the device is not open: use it as a context manager")
+        return self._simulation
+
+    def open(self) -> None:
+        if self._simulation is None:
+            self._simulation = Simulation(self._verilog, self.memory, self._options,
+                                          base=self.memory_base, trace=self._trace)
+
+    def close(self) -> None:
+        if self._simulation is not None:
+            self._simulation.close()
+            self._simulation = None
+
+    @property
+    def simulated_hz(self) -> float | None:
+        return self.simulation.simulated_hz
+
+    def read_register(self, name: str) -> int:
+        return self.simulation.read_csr(offset(name))
+
+    def write_register(self, name: str, value: int) -> None:
+        self.simulation.write_csr(offset(name), value)
+
+    def read_counter(self, name: str) -> int:
+        addr = COUNTER_BASE + 8 * COUNTERS.index(name)
+        # The low half first: reading it holds the high half.
+        low = self.simulation.read_csr(addr)
+        return low | self.simulation.read_csr(addr + 4) << 32
+
+    def _range(self, addr: int, size: int) -> slice:
+        begin = addr - self.memory_base
+        if not 0 <= begin <= begin + size <= self.memory_bytes:
+            raise HeadraceError(f"sim: {size} bytes at {addr:#x} are outside the memory: expected "
+                                f"{self.memory_base:#x} to "
+                                f"{self.memory_base + self.memory_bytes:#x}")
+        return slice(begin, begin + size)
+
+    def read_memory(self, addr: int, size: int) -> NDArray[np.uint8]:
+        return np.array(self.memory[self._range(addr, size)])
+
+    def write_memory(self, addr: int, data: NDArray[np.uint8]) -> None:
+        self.memory[self._range(addr, data.size)] = data
+
+    def wait_interrupt(self, max_cycles: int, progress: Callable[[int], None] | None = None
+                       ) -> bool:
+        return self.simulation.run(max_cycles, until_irq=True, progress=progress)

@@ -1,0 +1,54 @@
+"""Machines by name: what ``--device`` selects."""
+
+from rich.console import Console
+
+from ..compiler import Image
+from ..device import Device, GoldenDevice
+from ..errors import HeadraceError
+
+
+__all__ = ["KINDS", "open_device"]
+
+
+#: Kinds of devices that the command line knows.
+KINDS = ("golden", "sim")
+
+
+def open_device(kind: str, image: Image, *, latency: int = 60, bandwidth: float = 1.0,
+                stall_seed: int | None = None, notes: Console | None = None) -> Device:
+    """A machine for an image, to be used as a context manager.
+
+    Parameters
+    ----------
+    kind : str
+        One of :data:`KINDS`.
+    image : Image
+        What will run: its configuration, and the memory that it needs.
+    latency, bandwidth, stall_seed
+        Memory of a simulation, see :class:`headrace.sim.memory.MemoryOptions`.
+    notes : Console, optional
+        Where a build of the simulator is announced.
+
+    Raises
+    ------
+    HeadraceError
+        If the kind is unknown, an option is out of range, or the simulator cannot be built.
+    """
+    if kind == "golden":
+        return GoldenDevice(image.config, memory_bytes=image.total_bytes)
+    if kind != "sim":
+        raise HeadraceError(f"no device {kind!r}: expected one of {', '.join(KINDS)}")
+    # The simulator, and Amaranth with it, only where they are needed.
+    from headrace.hw.verilog import generate
+    from headrace.sim.device import SimDevice
+    from headrace.sim.memory import MemoryOptions
+    from headrace.sim.simulation import build_simulation
+
+    options = MemoryOptions(latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
+    console = notes or Console(quiet=True)
+    with console.status(f"generating the RTL of {image.config.name}") as status:
+        verilog = generate(image.config)
+        status.update(f"building the simulator of {image.config.name}, once for this "
+                      f"configuration")
+        build_simulation(verilog)
+    return SimDevice(image.config, verilog, options, memory_bytes=image.total_bytes)

@@ -1,0 +1,89 @@
+"""The report of a run, for people."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.hw.config import Config
+
+
+__all__ = ["lost_cycles", "print_report"]
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _passes(report: dict[str, Any], config: Config) -> Table:
+    table = Table("", "passes", "positions", "cycles / pass", "bytes read / pass", "K/V hits",
+                  "port", "array", box=None, header_style="bold")
+    for kind in ("prefill", "decode"):
+        some = [each for each in report["passes"] if each["kind"] == kind]
+        if not some:
+            continue
+        cycles = None if some[0]["cycles"] is None else sum(each["cycles"] for each in some)
+        read = sum(sum(each["bytes_read"].values()) for each in some)
+        hits = sum(each["kv_hits"] for each in some)
+        scanned = hits + sum(each["kv_misses"] for each in some)
+        table.add_row(
+            kind, str(len(some)), str(sum(each["positions"] for each in some)),
+            "" if cycles is None else f"{cycles / len(some):,.0f}", f"{read / len(some):,.0f}",
+            _percent(hits / scanned if scanned else None),
+            _percent(_ratio(some, "least_bytes", cycles, config.port_bytes)),
+            _percent(_ratio(some, "macs", cycles, config.rows * config.cols)))
+    return table
+
+
+def _ratio(passes: list[dict[str, Any]], key: str, cycles: int | None, peak: int) -> float | None:
+    return sum(each[key] for each in passes) / (cycles * peak) if cycles else None
+
+
+def lost_cycles(report: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """Cycles in which an engine waited: ``(engine, cause, cycles)``, worst first."""
+    rows = []
+    for name, count in report["totals"]["stalls"].items():
+        engine, cause = name.split("_", 1)
+        if count:
+            rows.append((engine, cause.removeprefix("wait_").replace("_", " "), count))
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def print_report(report: dict[str, Any], config: Config, console: Console) -> None:
+    """Print the figures of a run.
+
+    Parameters
+    ----------
+    report : dict
+        What ``--json`` writes.
+    config : Config
+        Configuration of the run.
+    console : Console
+        Where to print.
+    """
+    console.print()
+    console.print(_passes(report, config))
+    totals, clock = report["totals"], report["clock_hz"]
+    if totals["cycles"]:
+        table = Table("engine", "waited for", "cycles", "of all", box=None, header_style="bold")
+        for engine, cause, count in lost_cycles(report)[:8]:
+            table.add_row(engine, cause, f"{count:,}", _percent(count / totals["cycles"]))
+        console.print()
+        console.print(table)
+        first = f"first token after {report['ttft_cycles']:,} cycles"
+        if report["tpot_cycles"]:
+            first += (f", then one every {report['tpot_cycles']:,.0f} cycles: "
+                      f"{clock / report['tpot_cycles']:,.1f} tokens/s at the assumed clock of "
+                      f"{clock / 1e6:g} MHz (simulated, not measured on a board)")
+        console.print()
+        console.print(first, highlight=False)
+        console.print(f"simulated {totals['cycles']:,} cycles at "
+                      f"{report['simulated_hz'] / 1e3:,.0f} kHz", highlight=False)
+    else:
+        seconds = report["wall_seconds"]
+        console.print(f"{len(report['tokens'])} tokens in {seconds:.2f} s on the golden machine",
+                      highlight=False)
+    if report["check"] is not None:
+        good = report["check"] == "bit-exact"
+        console.print(f"check: {report['check']}", style="green" if good else "red",
+                      highlight=False)

@@ -1,0 +1,151 @@
+"""``headrace run``: a model generates text on a machine."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from headrace.hw.config import load_config
+
+from ..check import Difference
+from ..checkpoint import Checkpoint, TextStream, load_checkpoint
+from ..compiler import compile_model
+from ..driver import Session
+from ..errors import HeadraceError
+from .machine import KINDS, open_device
+from .report import print_report
+from .verilog import write_files
+
+
+__all__ = ["parse_ids", "run"]
+
+
+def parse_ids(text: str) -> list[int]:
+    """Token ids from ``1,2,3``.
+
+    Raises
+    ------
+    HeadraceError
+        If the text is anything else.
+    """
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise HeadraceError(f"--prompt-ids {text!r}: expected whole numbers with commas between "
+                            f"them, as 1,2,3") from error
+
+
+def _prompt(checkpoint: Checkpoint, prompt: str | None, prompt_ids: str | None) -> list[int]:
+    if (prompt is None) == (prompt_ids is None):
+        raise HeadraceError("expected either --prompt TEXT or --prompt-ids 1,2,3")
+    if prompt_ids is not None:
+        return parse_ids(prompt_ids)
+    assert prompt is not None
+    if not prompt:
+        raise HeadraceError("the prompt is empty: expected a text, or --prompt-ids 1,2,3")
+    if checkpoint.tokenizer is None:
+        raise HeadraceError(f"{checkpoint.folder}: no tokenizer.json or tokenizer.model, so a "
+                            f"text cannot be read: give --prompt-ids 1,2,3")
+    return checkpoint.tokenizer.encode(prompt)
+
+
+class _Output:
+    """Text as it comes, or ids where there is no tokenizer."""
+
+    def __init__(self, checkpoint: Checkpoint, prompt: list[int]):
+        self.stream = None
+        if checkpoint.tokenizer is not None:
+            self.stream = TextStream(checkpoint.tokenizer)
+            for token in prompt:
+                self._write(self.stream.push(token))
+        self.text = ""
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def push(self, token: int) -> None:
+        """Show one generated token."""
+        piece = f"{token} " if self.stream is None else self.stream.push(token)
+        self.text += piece
+        self._write(piece)
+
+
+def run(
+    model: Annotated[str, typer.Argument(
+        metavar="MODEL", help="Folder of a Hugging Face checkpoint, or `demo`, which is built "
+        "in.")],
+    prompt: Annotated[str | None, typer.Option(help="Text to continue.")] = None,
+    prompt_ids: Annotated[str | None, typer.Option(
+        metavar="1,2,3", help="Token ids to continue, instead of a text.")] = None,
+    tokens: Annotated[int, typer.Option(help="Tokens to generate.")] = 48,
+    device: Annotated[str, typer.Option(
+        metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "sim",
+    config: Annotated[str, typer.Option(
+        metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`.")] = "tiny",
+    latency: Annotated[int, typer.Option(
+        metavar="CYCLES", help="Cycles until memory answers a read (sim).")] = 60,
+    bandwidth: Annotated[float, typer.Option(
+        metavar="FRACTION", help="Most beats per cycle of memory, up to 1 (sim).")] = 1.0,
+    stall_seed: Annotated[int | None, typer.Option(
+        metavar="N", help="Stall every channel at random, from this seed (sim).")] = None,
+    chunk: Annotated[int | None, typer.Option(
+        metavar="N", help="Positions of a prefill pass; as many as fit by default.")] = None,
+    passes: Annotated[int, typer.Option(
+        "--passes-per-run", metavar="N",
+        help="Decode passes that the device makes without the host.")] = 1,
+    context: Annotated[int | None, typer.Option(
+        metavar="N", help="Positions of the cache; what the model allows by default.")] = None,
+    check: Annotated[bool, typer.Option(
+        "--check", help="Compare with the golden machine after each run of passes: logits, "
+        "arg-max, every byte of the cache. Exit code 1 on a difference.")] = False,
+    json_file: Annotated[Path | None, typer.Option(
+        "--json", metavar="FILE", help="Write all figures to a file.")] = None,
+    quiet: Annotated[bool, typer.Option(
+        "-q", "--quiet", help="Only the text: no progress, no report.")] = False,
+):
+    """Generate text by prefill and decode, and report where every cycle and byte went.
+
+    Text goes to standard output as it comes, progress and report to standard error.
+
+    Example: headrace run demo --prompt "Once upon a time" --check
+    """
+    notes = Console(stderr=True, quiet=quiet)
+    chosen = load_config(config)
+    checkpoint = load_checkpoint(model)
+    ids = _prompt(checkpoint, prompt, prompt_ids)
+    with notes.status("compiling the model") as status:
+        image = compile_model(checkpoint, chosen, context=context,
+                              progress=lambda name: status.update(f"compiling {name}"))
+    notes.print(f"{checkpoint.name} on {chosen.name} ({device}): {chosen.rows} x {chosen.cols} "
+                f"array, {chosen.port_bits}-bit port; image of {image.content.size:,} bytes",
+                style="dim", highlight=False)
+    found: list[int] = []
+    with open_device(device, image, latency=latency, bandwidth=bandwidth,
+                     stall_seed=stall_seed, notes=notes) as machine:
+        session = Session(machine, image, chunk=chunk, passes_per_run=passes, check=check)
+        generated = session.generate(ids, tokens)
+        output = _Output(checkpoint, ids)
+        start = time.perf_counter()
+        difference = None
+        try:
+            for token in generated:
+                found.append(token)
+                output.push(token)
+        except Difference as error:
+            difference = error
+        print()
+        report: dict[str, Any] = {
+            "model": checkpoint.name, "config": chosen.name, "device": device,
+            "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
+            "wall_seconds": time.perf_counter() - start,
+        }
+    if json_file is not None:
+        write_files(json_file.parent, {json_file.name: json.dumps(report, indent=1) + "\n"})
+    print_report(report, chosen, notes)
+    if difference is not None:
+        raise difference

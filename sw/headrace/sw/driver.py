@@ -1,0 +1,325 @@
+"""Host driver: loads an image, feeds prompts, reads tokens and counters."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.hw.config import ALIGN
+from headrace.hw.regmap import ERRORS, ID, VERSION
+
+from .check import Difference, cache_difference, logits_difference, token_difference
+from .compiler import Image
+from .device import Device, GoldenDevice
+from .errors import HeadraceError
+from .statistics import Statistics
+
+
+__all__ = ["DeviceError", "Session"]
+
+
+# Bound of a pass in cycles: a least, and so many times the beats and steps that it needs, enough
+# for slow memory and stalls.
+_LEAST_BOUND = 5_000_000
+_PATIENCE = 400
+
+
+class DeviceError(HeadraceError):
+    """The device ended a run with an error code. It has been reset and can be used again.
+
+    Attributes
+    ----------
+    code, address : int
+        Error code of the register map, and the address it belongs to.
+    """
+
+    def __init__(self, message: str, code: int, address: int):
+        super().__init__(message)
+        self.code, self.address = code, address
+
+
+class Session:
+    """One conversation of a model with one device.
+
+    Parameters
+    ----------
+    device : Device
+        An opened device.
+    image : Image
+        The model; its fingerprint must be the device's.
+    base : int, optional
+        Address of the image, a multiple of 4096; the beginning of the memory by default.
+    chunk : int, optional
+        Positions of a prefill pass; as many as the image allows by default.
+    passes_per_run : int
+        Decode passes that the device makes without the host.
+    check : bool
+        Let a golden device make every pass too, and compare logits, tokens and every byte of the
+        cache after each run.
+    max_cycles : int, optional
+        Bound of one pass in cycles; some hundred times what the pass should take by default.
+    progress : callable, optional
+        Called now and then during a run, with its cycles so far.
+
+    Attributes
+    ----------
+    position : int
+        Tokens in the cache.
+    statistics : Statistics
+        What each pass did.
+    verdict : str or None
+        ``"bit-exact"``, or the first difference; None without `check`.
+
+    Raises
+    ------
+    HeadraceError
+        If device and image do not fit together.
+    """
+
+    def __init__(self, device: Device, image: Image, *, base: int | None = None,
+                 chunk: int | None = None, passes_per_run: int = 1, check: bool = False,
+                 max_cycles: int | None = None, progress: Callable[[int], None] | None = None):
+        self.device, self.image = device, image
+        self.base = device.memory_base if base is None else base
+        self.chunk = image.chunk if chunk is None else chunk
+        self.passes_per_run = passes_per_run
+        self.max_cycles, self.progress = max_cycles, progress
+        self.position = 0
+        self.verdict = "bit-exact" if check else None
+        self._check_fit()
+        self.statistics = Statistics(image)
+        self._mirror = None
+        self._devices: list[Device] = [device]
+        self._load()
+        if check:
+            self._mirror = GoldenDevice(image.config, memory_bytes=image.total_bytes,
+                                        memory_base=self.base)
+            # Nothing may depend on it, but bytes that nobody writes must compare equal.
+            self._mirror.write_memory(self.base, device.read_memory(self.base, image.total_bytes))
+            self._devices.append(self._mirror)
+        self._configure()
+
+    # Setting up.
+
+    def _check_fit(self) -> None:
+        device, image = self.device, self.image
+        found = device.read_register("id")
+        if found != ID:
+            raise HeadraceError(f"{device.name}: register id reads {found:#010x}: expected "
+                                f"{ID:#010x}; there is no headrace device at this address")
+        version = device.read_register("version")
+        if version >> 16 != VERSION >> 16:
+            raise HeadraceError(f"{device.name}: version {version >> 16}.{version & 0xffff}: "
+                                f"expected {VERSION >> 16}.x; generate the device again with this "
+                                f"version of headrace")
+        fingerprint = device.read_register("fingerprint")
+        if fingerprint != image.fingerprint:
+            raise HeadraceError(f"{device.name}: its configuration has fingerprint "
+                                f"{fingerprint:08x}, but the image was compiled for "
+                                f"{image.fingerprint:08x} ({image.config.name!r}): compile the "
+                                f"model for the device's configuration")
+        for what, value, limit in (("chunk", self.chunk, image.chunk),
+                                   ("passes_per_run", self.passes_per_run, image.max_passes)):
+            if not 1 <= value <= limit:
+                raise HeadraceError(f"{what} is {value}: expected 1 to {limit}, which is what the "
+                                    f"image allows")
+        end = device.memory_base + device.memory_bytes
+        if self.base % 4096 or self.base < device.memory_base:
+            raise HeadraceError(f"base {self.base:#x}: expected a multiple of 4096 from "
+                                f"{device.memory_base:#x} on")
+        if self.base + image.total_bytes > end:
+            raise HeadraceError(f"{device.name}: the image needs {image.total_bytes:,} bytes at "
+                                f"{self.base:#x}, but the memory has {end - self.base:,} from "
+                                f"there on: take a device with more memory, or a shorter context")
+
+    def _load(self) -> None:
+        self.device.write_memory(self.base, self.image.content)
+
+    def _configure(self) -> None:
+        image = self.image
+        for device in self._devices:
+            for name, value in (
+                    ("base_lo", self.base & 0xffff_ffff), ("base_hi", self.base >> 32),
+                    ("program", image.regions["program"].unit),
+                    ("instructions", image.instructions),
+                    ("kv_base", image.regions["cache"].unit), ("kv_pinned", image.kv_pinned)):
+                device.write_register(name, value)
+
+    # Memory.
+
+    def _token_address(self, position: int) -> int:
+        return self.base + self.image.regions["tokens"].begin + 4 * position
+
+    def _tokens(self, device: Device, position: int, count: int) -> list[int]:
+        raw = device.read_memory(self._token_address(position), 4 * count)
+        return raw.view("<u4").tolist()
+
+    def logits(self) -> np.ndarray:
+        """Logits of the last pass that wrote them."""
+        region = self.image.regions["logits"]
+        raw = self.device.read_memory(self.base + region.begin, 4 * self.image.shape.vocab)
+        return raw.view("<f4")
+
+    def cache_bytes(self, device: Device | None = None, *, tokens: int | None = None
+                    ) -> np.ndarray:
+        """Bytes of the cache, in whole blocks of 32 tokens."""
+        size = self.image.cache.size(self.position if tokens is None else tokens)
+        begin = self.base + self.image.regions["cache"].begin
+        return (device or self.device).read_memory(begin, size)
+
+    # Running.
+
+    def check_prompt(self, ids: Sequence[int], tokens: int) -> None:
+        """Refuse a prompt that the model cannot take.
+
+        Raises
+        ------
+        HeadraceError
+            If it is empty, an id is out of range, or the context is too short.
+        """
+        vocab, context = self.image.shape.vocab, self.image.context
+        if not len(ids):
+            raise HeadraceError("the prompt is empty: expected at least one token")
+        for index, token in enumerate(ids):
+            if not 0 <= token < vocab:
+                raise HeadraceError(f"prompt id {token} (number {index}) is out of range: "
+                                    f"expected 0 to {vocab - 1}")
+        if tokens < 1:
+            raise HeadraceError(f"{tokens} tokens to generate: expected at least 1")
+        if self.position + len(ids) + tokens > context:
+            before = f"{self.position} positions in the cache, " if self.position else ""
+            raise HeadraceError(f"{before}a prompt of {len(ids)} tokens and {tokens} to generate "
+                                f"exceed the context of {context}: shorten the prompt, or "
+                                f"generate fewer")
+
+    def _bound(self, positions: int, passes: int) -> int:
+        """Cycles after which a run hangs."""
+        if self.max_cycles is not None:
+            return self.max_cycles * passes
+        config = self.image.config
+        last = self.position + passes - 1
+        traffic = self.image.expected_traffic(last, positions, True, True)
+        beats = (sum(traffic.read.values()) + sum(traffic.written.values())) // config.port_bytes
+        steps = self.image.useful_macs(last, positions, True) // config.cols
+        return passes * (_LEAST_BOUND + _PATIENCE * (beats + steps))
+
+    def _run(self, kind: str, positions: int, passes: int, *, head: bool, logits: bool) -> None:
+        """Make a run of `passes` from the present position, and keep its statistics."""
+        position = self.position
+        bound = self._bound(positions, passes)
+        for device in self._devices:
+            device.write_register("position", position)
+            device.write_register("positions", positions)
+            device.write_register("passes", passes)
+            device.write_bits("flags", head=int(head), logits=int(logits))
+            device.run(bound, self.progress)
+            self._check_status(device)
+        self.position = position + positions + passes - 1
+        self.statistics.add_run(self.device, self.base, kind, position=position,
+                                positions=positions, passes=passes, head=head)
+        if self._mirror:
+            self._compare(position, positions, passes, head=head, logits=logits)
+
+    def _check_status(self, device: Device) -> None:
+        if not device.read_bits("status", "error"):
+            return
+        code = device.read_register("error_code")
+        address = device.read_register("error_addr_lo") | device.read_register(
+            "error_addr_hi") << 32
+        done = device.read_register("passes_done")
+        device.reset()
+        text = ERRORS.get(code, "unknown error")
+        raise DeviceError(f"{device.name}: error {code} at address {address:#x}: {text} (after "
+                          f"{done} passes of the run, from position {self.position}); the device "
+                          f"has been reset", code, address)
+
+    def _compare(self, position: int, positions: int, passes: int, *, head: bool, logits: bool
+                 ) -> None:
+        image, mirror = self.image, self._mirror
+        assert mirror is not None
+        begins = [position, *range(position + positions, self.position)]
+        found = cache_difference(image, self.cache_bytes(), self.cache_bytes(mirror), begins)
+        has_tokens = head or passes > 1
+        if found is None and logits and has_tokens:
+            region = image.regions["logits"]
+            at, size = self.base + region.begin, 4 * image.shape.vocab
+            found = logits_difference(image, self.device.read_memory(at, size),
+                                      mirror.read_memory(at, size))
+        if found is None and has_tokens:
+            first = position + positions
+            pair = [self._tokens(device, first, passes) for device in self._devices]
+            # Without the head, the first pass leaves what the host wrote: equal as well.
+            found = token_difference(image, *pair)
+        if found:
+            where = f"positions {position} to {self.position - 1}"
+            self.verdict = f"{where}: {found}"
+            raise Difference(f"check: the first difference is in {self.verdict}")
+
+    def prefill(self, ids: Sequence[int], *, logits: bool = False, head: bool = True) -> int:
+        """Send token ids through the model, in chunks; return the token that follows.
+
+        `head` False leaves out the output layer; then the result is -1.
+        """
+        data = np.array(ids, "<u4").view(np.uint8)
+        for device in self._devices:
+            device.write_memory(self._token_address(self.position), data)
+        left = len(ids)
+        while left:
+            count = min(self.chunk, left)
+            left -= count
+            last = head and not left
+            self._run("prefill", count, 1, head=last,
+                      logits=last and (logits or bool(self._mirror)))
+        return self._tokens(self.device, self.position, 1)[0] if head else -1
+
+    def decode(self, passes: int = 1, *, logits: bool = False) -> list[int]:
+        """Make decode passes in one run, each from the token before; return the tokens."""
+        first = self.position + 1
+        self._run("decode", 1, passes, head=True, logits=logits or bool(self._mirror))
+        return self._tokens(self.device, first, passes)
+
+    def generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
+        """Generate up to `tokens` tokens after a prompt, and stop behind an end-of-sequence.
+
+        Yields
+        ------
+        int
+            Tokens as they come; the end-of-sequence token is the last, if there is one.
+
+        Raises
+        ------
+        HeadraceError
+            Bad prompt, device error, or a difference found by `check`.
+        """
+        self.check_prompt(ids, tokens)
+        return self._generate(ids, tokens)
+
+    def _generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
+        eos = self.image.shape.eos
+        token = self.prefill(ids)
+        yield token
+        left = tokens - 1
+        while left and token not in eos:
+            begin = self.position
+            found = self.decode(min(self.passes_per_run, left))
+            for index, token in enumerate(found):
+                yield token
+                left -= 1
+                if token in eos:
+                    # Passes after the end are forgotten: the cache is overwritten from here on.
+                    self.position = begin + index + 1
+                    break
+
+    def restart(self) -> None:
+        """Begin a new conversation with an empty cache."""
+        self.position = 0
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Bytes of the cache that the KV buffer holds."""
+        return self.image.kv_pinned * ALIGN
+
+    def report(self) -> dict[str, Any]:
+        """Figures of all passes so far, under the names of ``headrace run --json``."""
+        return {"check": self.verdict, "clock_hz": self.image.config.clk_hz,
+                **self.statistics.report(), "simulated_hz": self.device.simulated_hz}

@@ -1,0 +1,66 @@
+"""The matmul unit against its NumPy model, on Verilator."""
+
+import random
+from dataclasses import asdict
+from unittest.mock import patch
+
+import pytest
+from amaranth.hdl import Shape, unsigned
+from amaranth.lib import memory
+
+from headrace.hw.config import Config
+from headrace.hw.matmul.matmul import Matmul
+from headrace.sim.bench import component_verilog, run_bench
+from headrace.sim.ports import read_ports
+
+
+BENCH = "tests.hw.matmul.bench_matmul"
+TOP = "matmul_top"
+
+SMALL = {"ring_bytes": 8192, "a_bytes": 16384, "head_dim": 64, "streams": 12,
+         "chunk_positions": 6}
+
+CONFIGS = {
+    "4x8": Config(**{**SMALL, "streams": 16}),
+    "3x5": Config(rows=3, cols=5, **SMALL),
+    # An odd number of words in the ring.
+    "1x1": Config(rows=1, cols=1, **{**SMALL, "ring_bytes": 1025, "streams": 4,
+                                     "chunk_positions": 2, "head_dim": 48}),
+    "8x4": Config(rows=8, cols=4, lanes=4, group=64, **SMALL),
+    "2x32": Config(rows=2, cols=32, lanes=4, group=128, **{**SMALL, "ring_bytes": 32768}),
+    # More rows than the shortest pass is long.
+    "20x2": Config(rows=20, cols=2, lanes=2, **{**SMALL, "streams": 40, "chunk_positions": 20}),
+}
+
+_verilog = {}
+
+
+def verilog(name):
+    """The unit as Verilog, with random contents in every memory."""
+    if name not in _verilog:
+        rng = random.Random(name)
+        plain = memory.Memory.__init__
+
+        def filled(self, *, shape, depth, init, **options):
+            bits = Shape.cast(shape).width
+            plain(self, shape=unsigned(bits), depth=depth,
+                  init=[rng.getrandbits(bits) for _ in range(depth)], **options)
+
+        with patch.object(memory.Memory, "__init__", filled):
+            _verilog[name] = component_verilog(Matmul(CONFIGS[name]), TOP)
+    return _verilog[name]
+
+
+def run(name, scenario, *, seed=1, stall=0.0, ahead=1, head_start=0, occupancy=0.0,
+        max_cycles=200_000):
+    text = verilog(name)
+    run_bench({"matmul.v": text}, list(read_ports(text, TOP).values()), BENCH, top=TOP, seed=seed,
+              parameters={"config": asdict(CONFIGS[name]), "scenario": scenario, "seed": seed,
+                          "stall": stall, "ahead": ahead, "head_start": head_start,
+                          "occupancy": occupancy, "max_cycles": max_cycles})
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("scenario", ["matmul", "int4", "attention"])
+def test_bit_exact(name, scenario):
+    run(name, scenario)

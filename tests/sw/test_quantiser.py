@@ -1,0 +1,52 @@
+"""Quantisation of weights."""
+
+import numpy as np
+import pytest
+from headrace.hw.isa import Format
+from headrace.sw.errors import HeadraceError
+from headrace.sw.quantiser import Policy, quantise_weights
+
+
+def _weights(seed=0, k=70, n=9):
+    return np.random.default_rng(seed).standard_normal((k, n))
+
+
+@pytest.mark.parametrize("fmt, levels, bound", [(Format.W8, 127, 0.52), (Format.W4, 8, 1.02),
+                                                (Format.W4A, 15, 0.55)])
+def test_error_is_at_most_half_a_step(fmt, levels, bound):
+    w = _weights()
+    found = quantise_weights(w, fmt=fmt)
+    assert found.q.shape == (96, 9) and found.scales.shape == (3, 9)
+    assert not found.q[70:].any() or fmt == Format.W4A
+    step = np.repeat(np.abs(found.scales.astype(np.float64)), 32, axis=0)[:70]
+    error = np.abs(found.dequantise()[:70] - w)
+    # W4 symmetric clips what lies beyond +7 steps.
+    assert (error <= bound * step + 1e-3).all()
+    assert np.abs(found.q.astype(int)).max() <= levels
+
+
+def test_int8_uses_the_whole_range():
+    found = quantise_weights(_weights())
+    assert (np.abs(found.q.reshape(3, 32, 9)).max(axis=1) == 127).all()
+    assert found.q.min() == -127
+
+
+def test_group_of_zeros_has_scale_zero():
+    w = _weights()
+    w[:32] = 0
+    for fmt in Format:
+        found = quantise_weights(w, fmt=fmt)
+        assert not found.q[:32].any() and not found.scales[0].any()
+
+
+def test_scale_beyond_fp16_is_refused():
+    w = _weights()
+    w[5, 2] = 1e8
+    with pytest.raises(HeadraceError, match=r"tensor 'layers.0.q': a weight of 1e\+08 needs a "
+                                            r"scale of 787402, but fp16 ends at 65504"):
+        quantise_weights(w, name="layers.0.q")
+
+
+def test_policy_by_tensor():
+    policy = Policy(default=Format.W4, tensors=(("head", Format.W8),))
+    assert policy.format("head") == Format.W8 and policy.format("layers.0.q") == Format.W4
