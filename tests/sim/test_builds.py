@@ -107,7 +107,8 @@ def test_newer_verilator_on_path(no_tools):
     (no_tools / "include").mkdir()
     (no_tools / "include" / "verilated.h").touch()
     program = no_tools / "verilator"
-    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo Verilator 5.036 || echo {no_tools}')
+    program.write_text('#!/bin/sh\n'
+                       f'[ "$1" = --version ] && echo Verilator 5.036 || echo {no_tools}')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     found = find_verilator()
     assert found.command == (str(program),)

@@ -1,6 +1,7 @@
 """Small models and machines that the tests of the host side share."""
 
 import numpy as np
+
 from headrace.hw.config import PRESETS, Config
 from headrace.sw.checkpoint import ModelShape, SyntheticCheckpoint
 from headrace.sw.compiler import Image, compile_model

@@ -7,7 +7,7 @@ vectors, no shortcuts. So it checks layouts, order and addressing.
 import struct
 
 import numpy as np
-from headrace.hw.isa import Op
+
 from headrace.sw import numerics
 from headrace.sw.numerics import from_bits, quantise, quantise_kv, reduce16
 

@@ -5,11 +5,16 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
 from headrace.sw.checkpoint import (
-    ModelShape, SyntheticCheckpoint, find_model, load_checkpoint, read_shape,
+    ModelShape,
+    SyntheticCheckpoint,
+    find_model,
+    load_checkpoint,
+    read_shape,
 )
 from headrace.sw.errors import HeadraceError
-from safetensors.numpy import save_file
 
 from .models import shape
 
@@ -218,7 +223,8 @@ def test_unsupported_type(tmp_path):
 @pytest.mark.parametrize("changes, parts", [
     ({"architectures": ["MixtralForCausalLM"]},
      ["unsupported architecture: MixtralForCausalLM", "supported: LlamaForCausalLM"]),
-    ({"architectures": None, "model_type": "gpt2"}, ["unsupported architecture: model_type 'gpt2'"]),
+    ({"architectures": None, "model_type": "gpt2"},
+     ["unsupported architecture: model_type 'gpt2'"]),
     ({"hidden_act": "gelu"}, ["hidden_act is 'gelu'", "supported: silu"]),
     ({"attention_bias": True}, ["attention_bias is true", "biases are not supported"]),
     ({"mlp_bias": True}, ["mlp_bias is true", "biases are not supported"]),

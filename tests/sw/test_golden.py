@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+
 from headrace.hw.config import PRESETS, Config
 from headrace.sw.checkpoint import load_checkpoint
 from headrace.sw.compiler import compile_model

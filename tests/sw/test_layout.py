@@ -2,10 +2,16 @@
 
 import numpy as np
 import pytest
+
 from headrace.hw.config import PRESETS
 from headrace.hw.isa import Format
 from headrace.sw.layout import (
-    CacheLayout, align, block_words, interleave_tiles, pack_weights, unpack_weights,
+    CacheLayout,
+    align,
+    block_words,
+    interleave_tiles,
+    pack_weights,
+    unpack_weights,
 )
 
 from .models import CONFIGS, ODD

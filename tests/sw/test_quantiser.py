@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from headrace.hw.isa import Format
 from headrace.sw.errors import HeadraceError
 from headrace.sw.quantiser import Policy, quantise_weights

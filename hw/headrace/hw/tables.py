@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from decimal import Context, Decimal, ROUND_HALF_EVEN, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 
 from .formats import FP32
 

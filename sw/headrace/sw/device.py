@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.hw.config import Config
-from headrace.hw.isa import INSTRUCTION_BYTES, decode
+from headrace.hw.isa import INSTRUCTION_BYTES, Op, decode
 from headrace.hw.regmap import COUNTERS, ID, RECORD_BYTES, REGISTERS, VERSION
 
 from .compiler.traffic import instruction_traffic, program_traffic
@@ -79,10 +79,10 @@ class Device(ABC):
         """Cycles per second of a simulation."""
         return None
 
-    def open(self) -> None:
+    def open(self) -> None:     # noqa: B027 (nothing to do for some devices)
         """Make the device ready."""
 
-    def close(self) -> None:
+    def close(self) -> None:    # noqa: B027
         """Free what the device holds."""
 
     def __enter__(self):
@@ -195,7 +195,7 @@ class GoldenDevice(Device):
             if value >> bits["reset"][0] & 1:
                 self._registers |= dict.fromkeys(
                     ("status", "irq", "error_code", "error_addr_lo", "error_addr_hi"), 0)
-            if value >> bits["start"][0] & 1:
+            elif value >> bits["start"][0] & 1:
                 self._start()
 
     def read_counter(self, name: str) -> int:
@@ -272,7 +272,7 @@ class GoldenDevice(Device):
         for code in program:
             if code["head"] and not head:
                 continue
-            if "addr" in code and code["op"].name == "END":
+            if code["op"] == Op.END:
                 self._record(code["addr"], index)
             self._count(instruction_traffic(
                 self.config, code, position=position, positions=positions, logits=logits,

@@ -76,14 +76,14 @@ def pack_weights(fmt: Format, q: NDArray[np.int8], scales: NDArray[np.float16],
     group = q.shape[0] // groups
     tiles = -(-q.shape[1] // cols)
     packed = np.zeros((tiles, groups, block_words(fmt, group), stride), np.uint8)
-    headers = packed[:, :, :4 if fmt == Format.W4A else 2].reshape(tiles, groups, -1, stride, 2)
-    header = np.zeros(headers.shape[:-1], np.dtype("<f2"))
+    count = 4 if fmt == Format.W4A else 2
+    header = np.zeros((tiles, groups, count // 2, stride), np.dtype("<f2"))
     header[:, :, 0, :cols] = _tiles(scales, cols)
     if fmt == Format.W4A:
         if minima is None:
             raise ValueError("W4A needs minima")
         header[:, :, 1, :cols] = _tiles(minima, cols)
-    count = 2 * header.shape[2]
+
     packed[:, :, :count] = header.view(np.uint8).reshape(tiles, groups, count, stride)
     rows = _tiles(q, cols).reshape(tiles, groups, group, cols)
     if fmt == Format.W8:

@@ -1,6 +1,7 @@
 """Forward pass of a checkpoint in ordinary float32 arithmetic, the measure of quality."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from .checkpoint import Weights
 __all__ = ["Reference"]
 
 
-Array = NDArray[np.float32]
+# float32 throughout; NumPy's stubs lose the type in most expressions.
+Array = NDArray[Any]
 
 
 def _norm(x: Array, gain: Array, eps: float) -> Array:

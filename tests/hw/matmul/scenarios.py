@@ -106,18 +106,23 @@ def make(config, name, seed):
         maker.matmul(positions=min(rows, most), group=cap, groups=1, same=True, fmt=Format.W4A)
         maker.matmul(positions=min(rows, most), group=16, groups=3, fmt=Format.W4, extreme=True)
     elif name == "attention":
-        dims = [d for d in (16, 32, 48, 64) if d <= config.head_dim]
-        for dim in dims:
-            n_rep = 1 + len(maker.traffic.commands) % 3
+        # A tile of K has few tokens on a narrow array: short heads keep the benches short.
+        dims = [d for d in ((16, 32, 48, 64) if config.cols >= 8 else (16, 48))
+                if d <= config.head_dim]
+        for i, dim in enumerate(dims):
+            n_rep = 1 + i % 3
             positions = min(2, most, max(1, config.streams // n_rep))
-            maker.attn(positions=positions, n_rep=n_rep, heads=2, head_dim=dim, position=31)
+            # The second position of the pass begins a new block.
+            maker.attn(positions=positions, n_rep=n_rep, heads=1 + (i == 0), head_dim=dim,
+                       position=31)
             maker.matmul(positions=1, groups=1, tiles=1)
         maker.attn(positions=1, n_rep=1, heads=3, head_dim=16, position=0)
         maker.attn(positions=1, n_rep=1, heads=1, head_dim=16, position=5)
-        maker.attn(positions=1, n_rep=min(4, config.streams), heads=1, head_dim=dims[-1],
+        maker.attn(positions=1, n_rep=min(rows, 4, config.streams), heads=1, head_dim=16,
                    position=97, extreme=True)
-        maker.attn(positions=most, n_rep=max(1, config.streams // most), heads=1, head_dim=16,
-                   position=20)
+        if rows > 1:
+            maker.attn(positions=most, n_rep=max(1, config.streams // most), heads=1, head_dim=16,
+                       position=20)
     elif name == "prefill":
         maker.matmul(positions=most, groups=4, tiles=4)
         maker.matmul(positions=most, groups=2, tiles=4)

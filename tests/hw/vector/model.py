@@ -52,6 +52,10 @@ class VectorModel:
         Payloads of each stream, in order.
     pulses : list of tuple
         Each pulse with what must have happened before: (name, count or value ...).
+    source : callable or None
+        Makes results and tables of a shape, instead of random numbers.
+    instructions : list of tuple
+        What was executed: (op, positions, fields).
     """
 
     def __init__(self, config, seed=1, extreme=0.02):
@@ -66,6 +70,8 @@ class VectorModel:
         self.streams = defaultdict(list)
         self.pulses = []
         self.a_count = self.s_count = self.passes = 0
+        self.source = None
+        self.instructions = []
 
     def run(self, op, *, position=0, positions=1, index=0, logits=0, **fields):
         """Execute one instruction."""
@@ -75,6 +81,7 @@ class VectorModel:
             logits=logits))
         self.position, self.positions, self.index, self.logits = position, positions, index, logits
         self.f = type("Fields", (), fields)
+        self.instructions.append((op, positions, fields))
         if fields.get("last_only"):
             self.turns = [(positions - 1, 0)]
         else:
@@ -82,6 +89,8 @@ class VectorModel:
         (self.logits_op if op == Op.LOGITS else getattr(self, op.name.lower()))()
 
     def floats(self, *shape):
+        if self.source is not None:
+            return self.source(shape)
         return floats(self.rng, *shape, extreme=self.extreme)
 
     def words(self, stream, bits):
@@ -351,7 +360,74 @@ def layer(model, *, positions, position, heads, n_rep, head_dim, dim, ffn, last=
         position += positions
 
 
+def special(model):
+    """Values at the edges of quantisation, activation functions and arg-max; groups of all sizes.
+
+    Zeros, subnormals, values whose fp16 scale is subnormal, zero or too large, infinities, NaN.
+    """
+    config = model.config
+    lanes, rng = config.lanes, model.rng
+    hd = 48
+    columns = 8 * hd
+    tiles = -(-columns // config.cols)
+    words = columns // lanes
+    x = {"x_base": 1, "x_stride": words + 1}
+    a = {"a_base": 0, "a_stride": words, "s_base": 3, "s_stride": columns // 16}
+    hds = {"heads": 2, "n_rep": 2, "head_dim": hd}
+    vn = config.v_cols(hd)
+    v = {"v_select": config.sub_select(vn), "v_tiles": hd // vn}
+    limit = 3 * config.cols - 1
+
+    def mixed(shape):
+        return floats(rng, *shape, extreme=0.3)
+
+    def scaled(factor):
+        return lambda shape: n.as_bits(rng.normal(size=shape).astype(np.float32)
+                                       * np.float32(factor))
+
+    def sparse(shape):
+        bits = scaled(1)(shape)
+        return np.where(rng.random((*shape[:-1], 1)) < 0.8, 0, bits)
+
+    def chosen(*values):
+        table = np.array(values, np.uint32)
+        return lambda shape: rng.choice(table, size=shape)
+
+    sources = [chosen(0, 0x80000000), chosen(0, 1, 0x80000001), chosen(0x7fc00000, 0xff800001),
+               chosen(0xff800000, 0x7f800000, 0x3f800000), chosen(0xff800000, 0xff7fffff),
+               scaled(1e-7), scaled(3e-9), scaled(1e9), scaled(1e37), scaled(50), mixed, sparse]
+    for index, source in enumerate(sources):
+        model.source = source
+        scalars = {"position": int(rng.integers(0, 100)), "positions": 1 + index % 3,
+                   "logits": index % 2}
+        flag = index % 2
+        model.run(Op.STORE, last_only=0, limit=columns, tiles=tiles, **x, **scalars)
+        for group16 in range(1, config.group // 16 + 1):
+            model.run(Op.QUANT, post_a=1, last_only=flag, group16=group16, dim=32 * group16, **x,
+                      **a, **scalars)
+        model.run(Op.APPEND, pitch=5, addr=7, table=0, **v, **x, **hds, **scalars)
+        model.source = None
+        model.run(Op.NORM, post_a=1, last_only=0, group16=1, dim=hd, table=0, **x, **a, **FP,
+                  **scalars)
+        model.run(Op.APPEND, pitch=3, addr=2, table=0, **v, **x, **hds, **scalars)
+        model.run(Op.ROPE, post_a=0, **x, **a, **hds, **scalars)
+        model.source = source
+        model.run(Op.ADD, last_only=flag, limit=columns, tiles=tiles, **x, **scalars)
+        model.run(Op.GLU, last_only=flag, limit=columns, tiles=2 * tiles, **x, **scalars)
+        model.run(Op.ATTN_OUT, **v, **x, **hds, **scalars)
+        for first in (False, True):
+            if first:
+                def behind_nan(shape, source=source):
+                    values = source(shape)
+                    values[0] = 0x7fc00000
+                    return values
+                model.source = behind_nan
+            model.run(Op.LOGITS, limit=limit, addr=9, tiles=3, tokens=1, **scalars)
+        model.source = None
+
+
 PROGRAMS = {
+    "special": lambda model: [fill(model), special(model)],
     # A prompt that crosses a block of the cache, then one position.
     "small": lambda model: [
         fill(model),

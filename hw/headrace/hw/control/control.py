@@ -97,7 +97,7 @@ class Control(wiring.Component):
         ]
 
         done, error, pending = Signal(), Signal(), Signal()
-        code, addr, token = Signal(3), Signal(config.addr_bits), Signal(32)
+        code, addr, token = Signal.like(self.failure.code), Signal(config.addr_bits), Signal(32)
         contents = {
             "id": C(ID, 32), "version": C(VERSION, 32), "fingerprint": C(config.fingerprint, 32),
             "size": self._fields("size", rows=config.rows, cols=config.cols,

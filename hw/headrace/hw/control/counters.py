@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import CLASSES, Config
-from ..matmul.layouts import macs_bits
+from ..matmul.matmul import EventsLayout as MatmulEvents
 from ..regmap import COUNTERS
 
 
@@ -24,12 +24,14 @@ def IncrementLayout(config: Config):
     are recognised, after they have been read.
     """
     port = range(config.port_bytes + 1)
-    scales = range(4 * config.stride + 1)
+    matmul = MatmulEvents(config)
+    scales = Shape.cast(matmul["scale_bytes"].shape)
     shapes = {
         **{f"read_{name}": port for name in CLASSES},
-        "read_weights": range(-4 * config.stride, config.port_bytes + 1), "read_scales": scales,
+        "read_weights": signed(max(scales.width, Shape.cast(port).width) + 1),
+        "read_scales": scales,
         "written_kv": port, "written_activations": port, "kv_hits": port, "kv_misses": port,
-        "macs": macs_bits(config),
+        "macs": matmul["macs"].shape,
     }
     return data.StructLayout({name: shapes.get(name, 1) for name in COUNTERS if name != "cycles"})
 

@@ -1,16 +1,18 @@
 """Fetches the program, and gives each instruction to its engines."""
 
 from amaranth import *
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import CommandLayout, field
 from ..isa import ENGINES, FIELDS, INSTRUCTION_BYTES, OPCODES, Op
 from ..memory.layouts import FetchLayout
+from ..memory.reader import ErrorLayout
 
 
-__all__ = ["CommandQueue", "ENGINE_NAMES", "FailureLayout", "Sequencer", "UNKNOWN_INSTRUCTION"]
+__all__ = ["CommandQueue", "ENGINE_NAMES", "FailureLayout", "Sequencer", "UNKNOWN_INSTRUCTION",
+           "UNUSED", "code_bits"]
 
 
 ENGINE_NAMES = ("memory", "matmul", "vector")
@@ -19,7 +21,14 @@ ENGINE_NAMES = ("memory", "matmul", "vector")
 UNKNOWN_INSTRUCTION = 5
 
 #: Why a run ended early: `code` as in `regmap.ERRORS`, absolute address.
-FailureLayout = data.StructLayout({"valid": 1, "code": 3, "addr": 40})
+FailureLayout = ErrorLayout
+
+#: Fields of its instructions that an engine does not look at: other engines do.
+UNUSED = {
+    "memory": ("x_base", "x_stride", "a_base", "a_stride", "s_base", "s_stride"),
+    "matmul": ("addr",),
+    "vector": (),
+}
 
 #: Scalars of the pass that each engine looks at.
 SCALARS = {
@@ -27,6 +36,14 @@ SCALARS = {
     "matmul": ("position", "positions"),
     "vector": ("position", "positions", "index", "head", "logits"),
 }
+
+
+def code_bits(engine):
+    """Positions of the bits of an instruction that `engine` looks at, in ascending order."""
+    used = {"op"}.union(*(OPCODES[op] for op, engines in ENGINES.items() if engine in engines))
+    used -= set(UNUSED[engine])
+    return sorted({bit for name in used
+                   for bit in range(FIELDS[name].offset, FIELDS[name].offset + FIELDS[name].bits)})
 
 
 class CommandQueue(wiring.Component):
@@ -50,20 +67,9 @@ class CommandQueue(wiring.Component):
         super().__init__({"i": In(stream.Signature(CommandLayout)),
                           "o": Out(stream.Signature(CommandLayout))})
 
-    @property
-    def code_bits(self):
-        """Positions of the used bits of the instruction, in ascending order."""
-        used = {"op"}
-        for op, engines in ENGINES.items():
-            if self._engine in engines:
-                used |= set(OPCODES[op])
-        return sorted({bit for name in used
-                       for bit in range(FIELDS[name].offset,
-                                        FIELDS[name].offset + FIELDS[name].bits)})
-
     def elaborate(self, platform):
         m = Module()
-        bits, scalars = self.code_bits, SCALARS[self._engine]
+        bits, scalars = code_bits(self._engine), SCALARS[self._engine]
 
         def used(command):
             return Cat(*(command.code[bit] for bit in bits), *(command[name] for name in scalars))

@@ -30,14 +30,14 @@ class Float16(_Float):
     """An fp16 number."""
     mant: FP16.mant_bits
     exp: FP16.exp_bits
-    sign: 1
+    sign: unsigned(1)
 
 
 class Float32(_Float):
     """An fp32 number."""
     mant: FP32.mant_bits
     exp: FP32.exp_bits
-    sign: 1
+    sign: unsigned(1)
 
     @property
     def zero(self):
@@ -51,8 +51,8 @@ def packed(m, number, *, sign, nan, inf, zero):
     Parameters
     ----------
     number : Value
-        The exponent field as a signed 10-bit number above the 23 mantissa bits. An exponent of 255 or
-        more becomes infinity, one of 0 or less a zero.
+        The exponent field as a signed 10-bit number above the 23 mantissa bits. An exponent of
+        255 or more becomes infinity, one of 0 or less a zero.
     sign : Value
         Sign of everything but a NaN.
     nan, inf, zero : Value

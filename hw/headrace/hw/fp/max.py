@@ -4,6 +4,8 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .pipeline import Pipeline
+
 
 __all__ = ["Maximum"]
 
@@ -39,6 +41,7 @@ class Maximum(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        pipe = Pipeline(m, self.en)
 
         # Between two numbers of one sign one comparison of magnitudes serves both orders.
         sign_a, sign_b = self.a[-1], self.b[-1]
@@ -46,8 +49,7 @@ class Maximum(wiring.Component):
         same = self.a[:-1] == self.b[:-1]
         greater = Signal()
         m.d.comb += greater.eq(Mux(sign_a ^ sign_b, sign_a, (below ^ sign_a) & ~same))
-        with m.If(self.en):
-            m.d.sync += self.o.eq(Mux(greater, self.b, self.a))
-            m.d.sync += self.b_greater.eq(greater)
+        pipe.load(self.o, Mux(greater, self.b, self.a))
+        pipe.load(self.b_greater, greater)
 
         return m

@@ -78,7 +78,7 @@ class KVBuffer(wiring.Component):
         ]
 
         m.submodules.requests = requests = Queue(self.request.payload.shape(),
-                                                 max(2, config.outstanding))
+                                                 config.outstanding + 1)
         wiring.connect(m, wiring.flipped(self.request), requests.i)
 
         busy = Signal()

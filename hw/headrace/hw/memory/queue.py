@@ -18,7 +18,8 @@ class Queue(wiring.Component):
     shape : ShapeLike
         Items.
     depth : int
-        Items that the queue holds, at least 2.
+        Items that the queue holds, at least 2. One of them is the output's register, so
+        ``depth - 1`` items find place at once and the last one a cycle later.
 
     Members
     -------

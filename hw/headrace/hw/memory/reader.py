@@ -138,7 +138,7 @@ class DMAReader(wiring.Component):
             ]
 
         # Bursts in flight.
-        m.submodules.route = route = Queue(sizes.burst, max(2, depth))
+        m.submodules.route = route = Queue(sizes.burst, depth + 1)
         head = route.o.payload
         pop = Signal()
         m.d.comb += [

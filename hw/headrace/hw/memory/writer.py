@@ -64,7 +64,7 @@ class DMAWriter(wiring.Component):
         bursts = Queue(self.burst.payload.shape(), 4)
         m.submodules.beats = ResetInserter(clear)(beats)
         m.submodules.bursts = ResetInserter(self.halt)(bursts)
-        m.submodules.answers = answers = Queue(config.addr_bits, max(2, depth))
+        m.submodules.answers = answers = Queue(config.addr_bits, depth + 1)
         wiring.connect(m, wiring.flipped(self.beat), beats.i)
         wiring.connect(m, wiring.flipped(self.burst), bursts.i)
 

@@ -213,6 +213,10 @@ class Datapath(wiring.Component):
             self.written.addr.eq(x_write.addr),
             self.written.data.eq(x_write.data),
         ]
+        # A mark is of no interest once it has passed the stage of its write.
+        writes = Cat(mark.write for mark in marks)
         m.d.comb += self.busy.eq(
-            self.result_valid | behind_valid.any() | Cat(mark.write for mark in marks).any())
+            self.result_valid | behind_valid.any() | writes[:Lanes.store_stage + 1].any()
+            | ((op.add | multiplied)
+               & writes[Lanes.store_stage + 1:max(Lanes.add_stage, Lanes.mul_stage) + 1].any()))
         return m

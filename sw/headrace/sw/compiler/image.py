@@ -185,7 +185,7 @@ class Image:
             "instructions": self.instructions, "kv_pinned": self.kv_pinned,
             "regions": {name: [r.begin, r.size] for name, r in self.regions.items()},
             "parts": {name: [r.begin, r.size] for name, r in self.parts.items()},
-            "bytes": self.content.size, "crc32": zlib.crc32(self.content),
+            "bytes": self.content.size, "crc32": zlib.crc32(self.content.data),
         }).encode()
         partial = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
@@ -247,7 +247,7 @@ def load_image(path: str | Path) -> Image:
         if content.size != header["bytes"]:
             raise HeadraceError(damaged.format(f"truncated, {content.size} of {header['bytes']} "
                                                f"bytes of memory"))
-        if zlib.crc32(content) != header["crc32"]:
+        if zlib.crc32(content.data) != header["crc32"]:
             raise HeadraceError(damaged.format("the checksum of its memory is wrong"))
         return _parse(path, header, content)
     except (KeyError, TypeError, ValueError, ConfigError) as error:

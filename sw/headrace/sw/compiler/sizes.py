@@ -88,16 +88,16 @@ class Sizes:
         streams = positions * shape.n_rep
         widths = (self.dim, self.q_dim, self.ffn)
         x_elems = positions * (self.dim + self.work)
-        yield Demand("vectors", 4 * x_elems, config.x_bytes, "bytes", "x_bytes")
+        yield Demand("fp32 vectors", 4 * x_elems, config.x_bytes, "bytes", "x_bytes")
         words = max(*(sets * width // config.lanes for width in widths),
                     shape.kv_heads * -(-streams // config.rows) * self.head_dim // config.lanes)
-        yield Demand("activations", words * config.a_word_bytes, config.a_words
+        yield Demand("int8 activations", words * config.a_word_bytes, config.a_words
                      * config.a_word_bytes, "bytes", "a_bytes")
         scales = max(*(positions * width // self.group for width in widths),
                      shape.kv_heads * streams * self.head_groups)
         yield Demand("activation scales", scales, config.s_words, "scales", "a_bytes")
         yield Demand("attention streams", streams, config.streams, "streams", "streams")
-        yield Demand("rotary embeddings", positions * self.head_dim, config.table_elems,
+        yield Demand("the rotary table", positions * self.head_dim, config.table_elems,
                      "elements", "table_elems")
 
     def check(self) -> None:
@@ -126,13 +126,13 @@ class Sizes:
                                     f"{(1 << bits) - 1}; take a smaller model")
         for demand in self.demands(1):
             if demand.need > demand.have:
-                raise self._error(f"the {demand.what} of one position", demand.need, demand.have,
+                raise self._error(f"one position of {demand.what}", demand.need, demand.have,
                                   demand.unit, demand.field)
 
     def _error(self, what: str, need: int, have: int, unit: str, field: str) -> HeadraceError:
         return HeadraceError(f"the model does not fit configuration {self.config.name!r}: {what} "
-                             f"needs {need} {unit}, but there are {have} ({field}): take a larger "
-                             f"configuration or raise {field}")
+                             f"takes up {need} {unit}, but there are {have} ({field}): take a "
+                             f"larger configuration, or raise {field}")
 
     @property
     def chunk(self) -> int:

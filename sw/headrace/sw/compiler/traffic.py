@@ -1,10 +1,10 @@
-"""Bytes that a pass moves, by class, computed from its instructions."""
+"""What a pass moves and multiplies, computed from its instructions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.hw.config import ALIGN, CLASSES, KV_BLOCK, Config
-from headrace.hw.isa import INSTRUCTION_BYTES, Op
+from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op
 from headrace.hw.regmap import RECORD_BYTES
 
 from ..layout import align
@@ -15,15 +15,24 @@ __all__ = ["Traffic", "instruction_traffic", "pass_traffic", "program_traffic"]
 
 @dataclass
 class Traffic:
-    """Bytes read and written by class, and bytes of cache read from the KV buffer and from memory.
+    """What a pass moves and multiplies, as the device counts it.
 
-    Reads are whole beats; writes count enabled byte lanes.
+    Parameters
+    ----------
+    read, written : dict of str to int
+        Bytes by class. Reads are whole beats, writes are enabled byte lanes. ``scales`` are the
+        headers of weight blocks, which travel inside the weight streams; ``kv`` has its own.
+    kv_hits, kv_misses : int
+        Bytes of cache read from the KV buffer and from memory.
+    macs : int
+        Multiplications for used rows, padded columns included, masked products not.
     """
 
     read: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
     written: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
     kv_hits: int = 0
     kv_misses: int = 0
+    macs: int = 0
 
     def add(self, other: "Traffic") -> None:
         """Add the bytes of `other`."""
@@ -32,13 +41,15 @@ class Traffic:
             self.written[name] += other.written[name]
         self.kv_hits += other.kv_hits
         self.kv_misses += other.kv_misses
+        self.macs += other.macs
 
     def counters(self) -> dict[str, int]:
         """The same under the names of the device's counters."""
         return {**{f"read_{name}": self.read[name] for name in CLASSES},
                 "written_kv": self.written["kv"],
                 "written_activations": self.written["activations"],
-                "kv_hits": self.kv_hits, "kv_misses": self.kv_misses}
+                "kv_hits": self.kv_hits, "kv_misses": self.kv_misses,
+                "macs": self.macs}
 
 
 def _attention(total: Traffic, code: Mapping[str, int], end: int, kv_base: int, kv_pinned: int
@@ -81,12 +92,19 @@ def instruction_traffic(config: Config, code: Mapping[str, int], *, position: in
     elif op == Op.NORM:
         total.read["tables"] = align(4 * code["dim"], beat)
     elif op == Op.MATMUL:
-        total.read["weights"] = align(code["words"] * config.stride, beat)
+        blocks = code["tiles"] * code["k_groups"]
+        group = 16 * code["group16"]
+        header = 4 if code["fmt"] == Format.W4A else 2
+        total.read["scales"] = blocks * header * config.stride
+        total.read["weights"] = align(code["words"] * config.stride, beat) - total.read["scales"]
+        total.macs = (1 if code["last_only"] else positions) * blocks * group * config.cols
     elif op == Op.APPEND:
         total.read["tables"] = align(4 * code["head_dim"] * positions, beat)
         total.written["kv"] = 2 * (code["head_dim"] + 2) * code["heads"] * positions
     elif op == Op.ATTN:
         _attention(total, code, position + positions, kv_base, kv_pinned)
+        attended = positions * position + positions * (positions + 1) // 2
+        total.macs = 2 * attended * code["heads"] * code["n_rep"] * code["head_dim"]
     elif op == Op.LOGITS:
         total.written["activations"] = 4 + (4 * code["limit"] if logits else 0)
     elif op == Op.END:

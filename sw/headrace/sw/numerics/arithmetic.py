@@ -45,7 +45,8 @@ def from_bits(bits: ArrayLike) -> Float:
 def has_below(x: Float, limit: int) -> bool:
     """Whether ``0 < 2 * (bits of |x|) <= limit`` for any element. Zeros do not count."""
     bits = x.view(np.uint32)
-    return x.size > 0 and int((bits + bits - _ONE).min()) < limit
+    # A ufunc also where x is a single number: the operator would warn of the wrap-around.
+    return x.size > 0 and int(np.subtract(bits + bits, _ONE).min()) < limit
 
 
 def flush(x: ArrayLike) -> Float:

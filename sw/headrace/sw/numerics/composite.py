@@ -40,7 +40,7 @@ def reduce16(x: ArrayLike) -> Float:
     pad = -x.shape[-1] % ways
     if pad:
         x = np.concatenate([x, np.zeros((*x.shape[:-1], pad), np.float32)], axis=-1)
-    steps = x.reshape((*x.shape[:-1], -1, ways))
+    steps = x.reshape((*x.shape[:-1], x.shape[-1] // ways, ways))
     plain = not has_below(x, _SAFE_LIMIT)
     partial = np.zeros((*x.shape[:-1], ways), np.float32)
     # NaN needs no care before the end: it stays NaN through every addition.
@@ -82,7 +82,7 @@ def quantise(y: ArrayLike, group: int = 32) -> tuple[NDArray[np.int8], Float]:
     if group < 1 or y.shape[-1] % group:
         raise ValueError(f"The last axis must be a multiple of the group of {group}, "
                          f"not {y.shape[-1]}")
-    groups = flush(y).reshape((*y.shape[:-1], -1, group))
+    groups = flush(y).reshape((*y.shape[:-1], y.shape[-1] // group, group))
     amax = abs_max(groups)
     inverse = mul(rcp(amax), _ACT_MAX, clean=True)
     q = to_int8(mul(groups, inverse[..., None], clean=True))

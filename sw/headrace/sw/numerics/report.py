@@ -98,7 +98,7 @@ def main() -> None:
         prog="python -m headrace.sw.numerics.report",
         description="Measure the errors of exp, rcp and rsqrt against float64.")
     parser.add_argument("--step", type=int, default=1, metavar="N",
-                        help="try every N-th argument (default: every one, about two minutes)")
+                        help="try every N-th argument (default: every one, which takes minutes)")
     step = parser.parse_args().step
     print("| function | arguments | largest error | largest relative error | misrounded |")
     print("|---|---|---|---|---|")

@@ -1,0 +1,139 @@
+"""Verilog of the accelerator, its description, and a C header of its registers."""
+
+import re
+from dataclasses import asdict
+
+from amaranth.back import verilog
+
+from .config import Config
+from .control.control import ADDR_BITS
+from .device import Headrace
+from .regmap import COUNTER_BASE, COUNTERS, ERRORS, ID, RECORD_BYTES, REGISTERS, VERSION
+
+
+__all__ = ["NAME", "c_header", "describe", "fill_memories", "generate",
+           "memories"]
+
+
+#: Name of the Verilog module.
+NAME = "headrace"
+
+_MEMORY = re.compile(
+    r"^  reg (?:\[(?P<high>\d+):0\] )?(?P<name>\\\S+ |\w+) \[(?P<last>\d+):0\];\n"
+    r"  initial begin\n(?P<words>(?:    .*;\n)+)  end\n", re.MULTILINE)
+_ZERO = re.compile(r"= \d+'(?:h0+|d0|b0+);$")
+
+
+def generate(config: Config, fill: str | int | None = None) -> str:
+    """Verilog of the device, in one text: module `headrace`, clock ``clk``, reset ``rst``.
+
+    Parameters
+    ----------
+    config : Config
+        Sizes.
+    fill : None, "ones" or int
+        What memories hold at first, which no result depends on: nothing is said, ones, or random
+        bits from this seed. Tables of constants stay as they are.
+
+    Raises
+    ------
+    ValueError
+        For another `fill`.
+    """
+    if fill is not None and fill != "ones" and (isinstance(fill, bool)
+                                                or not isinstance(fill, int)):
+        raise ValueError(f"fill must be None, 'ones' or a seed, not {fill!r}")
+    text = verilog.convert(Headrace(config), name=NAME, strip_internal_attrs=True, emit_src=False)
+    return fill_memories(text, fill)
+
+
+def fill_memories(text: str, fill: str | int | None) -> str:
+    """Replace one line per word of each memory by a loop, or by nothing.
+
+    A memory whose words are all zero is an SRAM, any other one a table.
+    """
+    count = 0
+
+    def replace(match):
+        nonlocal count
+        if not all(_ZERO.search(line) for line in match["words"].splitlines()):
+            return match[0]
+        count += 1
+        declaration = match[0].split("  initial begin\n")[0]
+        if fill is None:
+            return declaration
+        name, width, depth = match["name"], int(match["high"] or 0) + 1, int(match["last"]) + 1
+        if fill == "ones":
+            body = f"      {name}[i] = {{{width}{{1'b1}}}};\n"
+        else:
+            # xorshift, never 0.
+            body = (f"      for (k = 0; k < {-(-width // 32)}; k = k + 1) begin\n"
+                    f"        x = x ^ (x << 13); x = x ^ (x >> 17); x = x ^ (x << 5);\n"
+                    f"        w = {{w, x}};\n"
+                    f"      end\n"
+                    f"      {name}[i] = w;\n")
+        seed = (fill * 2654435761 + count * 40503) % (2**32 - 1) + 1 if fill != "ones" else 0
+        width = width if width > 1 else 2           # w shifts: it needs two bits at least
+        return (f"{declaration}  initial begin : fill_{count}\n"
+                f"    integer i, k; reg [31:0] x; reg [{width - 1}:0] w;\n"
+                f"    x = 32'd{seed}; w = 0;\n"
+                f"    for (i = 0; i < {depth}; i = i + 1) begin\n{body}    end\n  end\n")
+
+    return _MEMORY.sub(replace, text)
+
+
+def memories(text: str) -> list[tuple[str, int, int]]:
+    """Name, width and depth of each memory and table in a Verilog text."""
+    found = re.findall(r"^  reg (?:\[(\d+):0\] )?(\\\S+|\w+) +\[(\d+):0\];", text, re.MULTILINE)
+    return [(name.removeprefix("\\"), int(high or 0) + 1, int(last) + 1)
+            for high, name, last in found]
+
+
+def describe(config: Config) -> dict:
+    """Ports, configuration, register map and fingerprint, as plain data for JSON."""
+    return {
+        "module": NAME,
+        "ports": {
+            "clk": "clock", "rst": "reset, synchronous, active high",
+            "irq": "interrupt, a level",
+            "axi": {"protocol": "AXI4", "role": "manager", "prefix": "axi__",
+                    "addr_bits": config.addr_bits, "data_bits": config.port_bits},
+            "ctrl": {"protocol": "AXI4-Lite", "role": "subordinate", "prefix": "ctrl__",
+                     "addr_bits": ADDR_BITS, "data_bits": 32},
+        },
+        "config": asdict(config),
+        "fingerprint": config.fingerprint,
+        "version": VERSION,
+        "registers": {
+            name: {"offset": register.offset, "access": register.access, "doc": register.doc,
+                   "bits": {field: list(span) for field, span in register.bits.items()}}
+            for name, register in REGISTERS.items()
+        },
+        "counters": {name: COUNTER_BASE + 8 * index for index, name in enumerate(COUNTERS)},
+        "record_bytes": RECORD_BYTES,
+        "errors": {str(code): text for code, text in ERRORS.items()},
+    }
+
+
+def c_header() -> str:
+    """C header of the register map: offsets, masks and shifts of fields, counters, errors."""
+    lines = ["/* Register map of headrace: byte offsets from the control port's base. */",
+             "#ifndef HEADRACE_REGS_H", "#define HEADRACE_REGS_H", "",
+             f"#define HEADRACE_ID 0x{ID:08x}u", f"#define HEADRACE_VERSION 0x{VERSION:08x}u"]
+    for name, register in REGISTERS.items():
+        macro = f"HEADRACE_{name.upper()}"
+        # The identification and the version have their expected value under the bare name.
+        offset = f"{macro}_OFFSET"
+        lines += ["", f"/* {register.access}: {register.doc} */",
+                  f"#define {offset} 0x{register.offset:03x}u"]
+        for field, (lsb, width) in register.bits.items():
+            lines += [f"#define {macro}_{field.upper()}_SHIFT {lsb}",
+                      f"#define {macro}_{field.upper()}_MASK 0x{((1 << width) - 1) << lsb:08x}u"]
+    lines += ["", "/* Counters: 64 bits, low half first; reading it holds the high half. */"]
+    lines += [f"#define HEADRACE_COUNTER_{name.upper()}_OFFSET 0x{COUNTER_BASE + 8 * index:03x}u"
+              for index, name in enumerate(COUNTERS)]
+    lines += [f"#define HEADRACE_COUNTERS {len(COUNTERS)}",
+              f"#define HEADRACE_RECORD_BYTES {RECORD_BYTES}", "", "/* Error codes. */"]
+    lines += [f"#define HEADRACE_ERROR_{code} {code} /* {text} */"
+              for code, text in ERRORS.items()]
+    return "\n".join([*lines, "", "#endif", ""])

@@ -1,0 +1,259 @@
+"""The arithmetic against float64, against plain loops and at its special values."""
+
+import ast
+import pathlib
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.sw import numerics
+from headrace.sw.numerics import report
+
+
+INF, NAN = float("inf"), float("nan")
+MIN_NORMAL = 2.0 ** -126
+words = st.integers(0, 2 ** 32 - 1)
+
+
+def floats(*values):
+    return np.array(values, dtype=np.float32)
+
+
+def same(got, want):
+    """Equal to the last bit."""
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got.view(f"u{got.itemsize}"), want.view(f"u{want.itemsize}"))
+
+
+def patterns(seed, count):
+    """Words over the full range, and a few exponents next to each other."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+    x[::2] = x[::2] & 0x81ffffff
+    x[::5] = x[::5] & 0xfff00000
+    return numerics.from_bits(x)
+
+
+def ieee(result):
+    """Round float64 to fp32 as the machine does."""
+    with np.errstate(all="ignore"):
+        rounded = result.astype(np.float32)
+    rounded[np.abs(rounded) < MIN_NORMAL] *= 0
+    rounded[np.isnan(rounded)] = NAN
+    return rounded
+
+
+def zeroed(x):
+    """Operands as float64 with subnormals read as zeros."""
+    with np.errstate(all="ignore"):
+        x = x.astype(np.float64)
+    x[np.abs(x) < MIN_NORMAL] *= 0
+    return x
+
+
+def test_mul_add_rounding():
+    # The product and, by its 53 bits, the sum in float64 round to fp32 as if done at once.
+    a, b = patterns(1, 200_000), patterns(2, 200_000)
+    with np.errstate(all="ignore"):
+        same(numerics.mul(a, b), ieee(zeroed(a) * zeroed(b)))
+        same(numerics.add(a, b), ieee(zeroed(a) + zeroed(b)))
+        same(numerics.sub(a, b), ieee(zeroed(a) - zeroed(b)))
+
+
+@pytest.mark.parametrize("a, b, product", [
+    (0x3f7fffff, 0x00800000, 0x00800000),  # halfway below 2**-126: to even, which is 2**-126
+    (0x3f7ffffe, 0x00800000, 0x00000000),  # a whole step below: flushed
+    (0xbf7ffffe, 0x00800000, 0x80000000),
+    (0x007fffff, 0x7f000000, 0x00000000),  # a subnormal operand is zero
+    (0x007fffff, 0xff800000, 0x7fc00000),
+    (0x7f800000, 0x80000000, 0x7fc00000),
+    (0xffc12345, 0x3f800000, 0x7fc00000),  # NaN loses sign and payload
+    (0x7f7fffff, 0x40000000, 0x7f800000),
+])
+def test_mul_special(a, b, product):
+    a, b, product = (np.array([x], np.uint32) for x in (a, b, product))
+    same(numerics.mul(numerics.from_bits(a), numerics.from_bits(b)), numerics.from_bits(product))
+
+
+def test_add_special():
+    a = floats(0, -0.0, -0.0, INF, INF, 1.5 * MIN_NORMAL, -1.5 * MIN_NORMAL, 1, 1e-40)
+    b = floats(-0.0, 0, -0.0, -INF, 1, -MIN_NORMAL, MIN_NORMAL, -1, -1e-40)
+    same(numerics.add(a, b), floats(0, 0, -0.0, NAN, INF, 0, -0.0, 0, 0))
+
+
+@given(words, words)
+@settings(deadline=None)
+def test_commutative_and_clean(a, b):
+    a, b = numerics.from_bits([a]), numerics.from_bits([b])
+    for op in (numerics.mul, numerics.add):
+        result = op(a, b)
+        same(result, op(b, a))
+        same(result, numerics.flush(result))
+        same(result, op(numerics.flush(a), numerics.flush(b), clean=True))
+
+
+def test_from_int():
+    i = np.array([0, 1, -1, 2**24 + 1, 2**24 + 3, -2**31, 2**31 - 1], dtype=np.int64)
+    same(numerics.from_int(i), floats(0, 1, -1, 2**24, 2**24 + 4, -2.0**31, 2.0**31))
+
+
+def test_fp16_both_ways():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    values = np.array([struct.unpack("<e", struct.pack("<H", x))[0] for x in bits.tolist()])
+    nan = np.isnan(values)
+    values[nan] = NAN
+    same(numerics.from_fp16(bits), values.astype(np.float32))
+    back = numerics.to_fp16(numerics.from_fp16(bits))
+    infinite = np.isinf(values)
+    same(back[~nan & ~infinite], bits[~nan & ~infinite])
+    assert set(back[nan].tolist()) == {0x7e00}
+    assert set(back[infinite].tolist()) == {0x7bff, 0xfbff}
+
+
+def test_to_fp16_rounding():
+    x = floats(65519.99, 65520, 1e30, -1e30, 2**-25, 1.0001 * 2**-25, 3 * 2**-25, 1e-40, -0.0)
+    want = [0x7bff, 0x7bff, 0x7bff, 0xfbff, 0, 1, 2, 0, 0x8000]
+    assert numerics.to_fp16(x).tolist() == want
+
+
+def test_to_int8():
+    x = floats(0.5, 1.5, -2.5, 126.5, 127.49, 127.5, 1e9, -127.5, -1e9, INF, -INF, NAN, 1e-40)
+    assert numerics.to_int8(x).tolist() == [
+        0, 2, -2, 126, 127, 127, 127, -127, -127, 127, -127, 0, 0]
+
+
+def test_maxima():
+    x = floats(-3, 2, -0.0)
+    same(numerics.abs_max(x), floats(3)[0:1].reshape(()))
+    nan = numerics.from_bits([0xffc00001, 0x7f800000])
+    assert numerics.as_bits(numerics.abs_max(nan)) == 0x7fc00001
+    assert numerics.abs_max(np.zeros((2, 0), np.float32)).tolist() == [0, 0]
+    a, b = floats(-0.0, NAN, -2, -INF), floats(0, INF, -1, -1e38)
+    same(numerics.maximum(a, b), floats(0, NAN, -1, -1e38))
+    assert numerics.order_key(floats(-2, -1, -0.0, 0, 1, INF, NAN)).argsort().tolist() == [
+        0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("name, ulp", [("exp", 0.85), ("rcp", 0.7), ("rsqrt", 0.8)])
+def test_error_bounds(name, ulp):
+    assert report.measure(name, step=997).max_ulp < ulp
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, ulp", [("exp", 0.85), ("rcp", 0.7), ("rsqrt", 0.8)])
+def test_error_bounds_everywhere(name, ulp):
+    assert report.measure(name).max_ulp < ulp
+
+
+def test_exp_special():
+    x = floats(0, -0.0, 1e-40, -1e-30, 88.8, 1e30, INF, -87.4, -1e30, -INF, NAN)
+    same(numerics.exp(x), floats(1, 1, 1, 1, INF, INF, INF, 0, 0, 0, NAN))
+
+
+def test_exp_monotonic():
+    x = np.sort(np.random.default_rng(3).uniform(-90, 90, 1_000_000).astype(np.float32))
+    assert (np.diff(numerics.exp(x[np.abs(x) < 88])) >= 0).all()
+
+
+def test_rcp_special():
+    x = floats(0, -0.0, 1e-40, INF, -INF, NAN, 2.0**127, -2.0**127, 1.5 * 2.0**126)
+    same(numerics.rcp(x), floats(INF, -INF, INF, 0, -0.0, NAN, 0, -0.0, 0))
+    powers = np.ldexp(np.float32(1), np.arange(-126, 127))
+    same(numerics.rcp(-powers), -powers[::-1])
+
+
+def test_rsqrt_special():
+    x = floats(0, -0.0, 1e-40, -1e-40, INF, -INF, -1, NAN, 3.4028235e38)
+    same(numerics.rsqrt(x), floats(INF, -INF, INF, -INF, 0, NAN, NAN, NAN, 5.421011e-20))
+    same(numerics.rsqrt(np.ldexp(np.float32(1), np.arange(-126, 128, 2))),
+         np.ldexp(np.float32(1), -np.arange(-63, 64)))
+
+
+def slow_reduce(x):
+    partial = [numerics.from_bits(0)] * 16
+    for index, value in enumerate(x):
+        partial[index % 16] = numerics.add(partial[index % 16], value)
+    for width in (8, 4, 2, 1):
+        partial = [numerics.add(partial[j], partial[j + width]) for j in range(width)]
+    return partial[0]
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 100])
+@pytest.mark.parametrize("kind", ["normal", "tiny", "any"])
+def test_reduce16(length, kind):
+    rng = np.random.default_rng(length)
+    x = rng.normal(size=(3, length)).astype(np.float32)
+    if kind == "tiny":
+        x *= np.float32(2.0**-125)
+    elif kind == "any":
+        x = patterns(length, 3 * length).reshape(3, length)
+    same(numerics.reduce16(x), np.array([slow_reduce(row) for row in x]))
+
+
+def test_quantise():
+    with pytest.raises(ValueError, match="multiple of the group of 32, not 40"):
+        numerics.quantise(np.zeros((2, 40)))
+    y = np.random.default_rng(4).normal(size=(3, 2, 64)).astype(np.float32)
+    y[0, 0, :32] = 0
+    q, scale = numerics.quantise(y)
+    assert q.dtype == np.int8 and q.shape == y.shape and scale.shape == (3, 2, 2)
+    assert not q[0, 0, :32].any() and scale[0, 0, 0] == 0
+    groups = q.reshape(3, 2, 2, 32)
+    assert set(np.abs(groups).max(axis=-1).ravel().tolist()) == {0, 127}
+    assert (np.abs(groups * scale[..., None] - y.reshape(groups.shape))
+            <= 0.5001 * scale[..., None]).all()
+
+
+def test_quantise_special():
+    y = np.zeros((4, 32), np.float32)
+    y[0, :2], y[1, :2], y[2, :2], y[3, :2] = (1e-40, 0), (INF, 1), (NAN, 1), (2.0**-126, 0)
+    q, scale = numerics.quantise(y)
+    same(scale[:, 0], floats(0, INF, NAN, 0))
+    # 127 / 2**-126 overflows: the values saturate, and the scale of zero cancels them.
+    assert q[:, :2].tolist() == [[0, 0], [0, 0], [0, 0], [127, 0]]
+
+
+def test_quantise_kv():
+    v = np.random.default_rng(5).normal(size=(5, 64)).astype(np.float32)
+    v[0], v[1], v[2, 0], v[3, 0] = 0, v[1] * np.float32(1e-8), 1e9, NAN
+    q, scale = numerics.quantise_kv(v)
+    assert q.dtype == np.int8 and q.shape == v.shape
+    assert scale.tolist()[:4] == [0, 0, 0x7bff, 0x7e00]
+    assert not q[[0, 1, 3]].any()
+    wide = numerics.from_fp16(scale)[4]
+    # Rounding the scale to fp16 moves the largest value by up to 2**-11 of itself.
+    assert np.abs(q[4] * wide - v[4]).max() <= 0.57 * wide
+
+
+def test_silu_and_rms_scale():
+    x = np.random.default_rng(6).normal(size=(4, 100)).astype(np.float32)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(numerics.silu(x), wide / (1 + np.exp(-wide)), rtol=3e-7)
+    same(numerics.silu(floats(0, -0.0, INF, -INF, -100)), floats(0, -0.0, INF, NAN, -0.0))
+    np.testing.assert_allclose(
+        numerics.rms_scale(x, np.float32(1 / 100), np.float32(1e-5)),
+        1 / np.sqrt((wide ** 2).mean(axis=-1) + 1e-5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, 3, 1)])
+def test_shapes(shape):
+    x = np.ones(shape, np.float32)
+    for function in (numerics.exp, numerics.rcp, numerics.rsqrt, numerics.silu, numerics.to_int8,
+                     numerics.to_fp16, numerics.from_int, numerics.flush):
+        assert function(x).shape == shape
+    assert numerics.mul(x, 2.0).shape == numerics.add(x, x).shape == shape
+
+
+def test_only_portable_operations():
+    package = pathlib.Path(numerics.__file__).parent
+    allowed = {"report.py"}
+    for path in package.glob("*.py"):
+        if path.name in allowed:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not isinstance(node, (ast.Div, ast.Pow)), path
+            assert not (isinstance(node, ast.Attribute) and node.attr in {
+                "exp", "exp2", "sqrt", "reciprocal", "divide", "sum", "mean", "dot"}), path
