@@ -115,6 +115,20 @@ def test_bad_prompt(image, prompt, tokens, text):
         assert caught.value.exit_code == 2 and session.position == 0
 
 
+def test_context_is_never_left(image):
+    with _device(image) as device:
+        session = Session(device, image)
+        session.prefill(ids(70))
+        for count in (0, 11):
+            with pytest.raises(HeadraceError, match=f"a prompt of {count} tokens at position 70: "
+                                                    f"expected 1 to 10, the rest of the context"):
+                session.prefill(ids(count))
+        with pytest.raises(HeadraceError, match="1 positions and 11 passes from position 70 exceed "
+                                                "the context of 80"):
+            session.decode(11)
+        assert len(session.decode(10)) == 10 and session.position == 80
+
+
 def test_context_may_be_filled_to_the_end(image):
     found, session = _generate(image, ids(60), 20, passes_per_run=19)
     assert len(found) == 20 and session.position == 79

@@ -1,6 +1,7 @@
 """The arithmetic against float64, against plain loops and at its special values."""
 
 import ast
+import doctest
 import pathlib
 import struct
 
@@ -15,7 +16,6 @@ from headrace.sw.numerics import report
 
 INF, NAN = float("inf"), float("nan")
 MIN_NORMAL = 2.0 ** -126
-words = st.integers(0, 2 ** 32 - 1)
 
 
 def floats(*values):
@@ -23,7 +23,6 @@ def floats(*values):
 
 
 def same(got, want):
-    """Equal to the last bit."""
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got.view(f"u{got.itemsize}"), want.view(f"u{want.itemsize}"))
 
@@ -39,8 +38,7 @@ def patterns(seed, count):
 
 def ieee(result):
     """Round float64 to fp32 as the machine does."""
-    with np.errstate(all="ignore"):
-        rounded = result.astype(np.float32)
+    rounded = result.astype(np.float32)
     rounded[np.abs(rounded) < MIN_NORMAL] *= 0
     rounded[np.isnan(rounded)] = NAN
     return rounded
@@ -48,8 +46,7 @@ def ieee(result):
 
 def zeroed(x):
     """Operands as float64 with subnormals read as zeros."""
-    with np.errstate(all="ignore"):
-        x = x.astype(np.float64)
+    x = x.astype(np.float64)
     x[np.abs(x) < MIN_NORMAL] *= 0
     return x
 
@@ -58,9 +55,10 @@ def test_mul_add_rounding():
     # The product and, by its 53 bits, the sum in float64 round to fp32 as if done at once.
     a, b = patterns(1, 200_000), patterns(2, 200_000)
     with np.errstate(all="ignore"):
-        same(numerics.mul(a, b), ieee(zeroed(a) * zeroed(b)))
-        same(numerics.add(a, b), ieee(zeroed(a) + zeroed(b)))
-        same(numerics.sub(a, b), ieee(zeroed(a) - zeroed(b)))
+        wide_a, wide_b = zeroed(a), zeroed(b)
+        same(numerics.mul(a, b), ieee(wide_a * wide_b))
+        same(numerics.add(a, b), ieee(wide_a + wide_b))
+        same(numerics.sub(a, b), ieee(wide_a - wide_b))
 
 
 @pytest.mark.parametrize("a, b, product", [
@@ -84,7 +82,7 @@ def test_add_special():
     same(numerics.add(a, b), floats(0, 0, -0.0, NAN, INF, 0, -0.0, 0, 0))
 
 
-@given(words, words)
+@given(*[st.integers(0, 2 ** 32 - 1)] * 2)
 @settings(deadline=None)
 def test_commutative_and_clean(a, b):
     a, b = numerics.from_bits([a]), numerics.from_bits([b])
@@ -107,10 +105,9 @@ def test_fp16_both_ways():
     values[nan] = NAN
     same(numerics.from_fp16(bits), values.astype(np.float32))
     back = numerics.to_fp16(numerics.from_fp16(bits))
-    infinite = np.isinf(values)
-    same(back[~nan & ~infinite], bits[~nan & ~infinite])
+    same(back[np.isfinite(values)], bits[np.isfinite(values)])
     assert set(back[nan].tolist()) == {0x7e00}
-    assert set(back[infinite].tolist()) == {0x7bff, 0xfbff}
+    assert set(back[np.isinf(values)].tolist()) == {0x7bff, 0xfbff}
 
 
 def test_to_fp16_rounding():
@@ -137,15 +134,10 @@ def test_maxima():
         0, 1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("name, ulp", [("exp", 0.85), ("rcp", 0.7), ("rsqrt", 0.8)])
-def test_error_bounds(name, ulp):
-    assert report.measure(name, step=997).max_ulp < ulp
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name, ulp", [("exp", 0.85), ("rcp", 0.7), ("rsqrt", 0.8)])
-def test_error_bounds_everywhere(name, ulp):
-    assert report.measure(name).max_ulp < ulp
+@pytest.mark.parametrize("step", [997, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name, ulp", [("exp", 0.828), ("rcp", 0.699), ("rsqrt", 0.78)])
+def test_error_bounds(name, ulp, step):
+    assert report.measure(name, step).max_ulp < ulp
 
 
 def test_exp_special():
@@ -161,8 +153,8 @@ def test_exp_monotonic():
 def test_rcp_special():
     x = floats(0, -0.0, 1e-40, INF, -INF, NAN, 2.0**127, -2.0**127, 1.5 * 2.0**126)
     same(numerics.rcp(x), floats(INF, -INF, INF, 0, -0.0, NAN, 0, -0.0, 0))
-    powers = np.ldexp(np.float32(1), np.arange(-126, 127))
-    same(numerics.rcp(-powers), -powers[::-1])
+    powers = np.ldexp(np.float32(-1), np.arange(-126, 127))
+    same(numerics.rcp(powers), powers[::-1])
 
 
 def test_rsqrt_special():
@@ -247,12 +239,14 @@ def test_shapes(shape):
     assert numerics.mul(x, 2.0).shape == numerics.add(x, x).shape == shape
 
 
+def test_document():
+    path = pathlib.Path(__file__).parents[2] / "docs" / "number-formats.md"
+    assert doctest.testfile(str(path), module_relative=False).failed == 0
+
+
 def test_only_portable_operations():
     package = pathlib.Path(numerics.__file__).parent
-    allowed = {"report.py"}
-    for path in package.glob("*.py"):
-        if path.name in allowed:
-            continue
+    for path in set(package.glob("*.py")) - {package / "report.py"}:
         for node in ast.walk(ast.parse(path.read_text())):
             assert not isinstance(node, (ast.Div, ast.Pow)), path
             assert not (isinstance(node, ast.Attribute) and node.attr in {

@@ -40,6 +40,16 @@ def test_group_of_zeros_has_scale_zero():
         assert not found.q[:32].any() and not found.scales[0].any()
 
 
+@pytest.mark.parametrize("fmt", Format)
+def test_many_columns_are_independent(fmt):
+    w = _weights(k=32, n=9000)
+    found = quantise_weights(w, fmt=fmt)
+    for column in (0, 4095, 4096, 8999):
+        alone = quantise_weights(w[:, column:column + 1], fmt=fmt)
+        assert np.array_equal(found.q[:, column], alone.q[:, 0])
+        assert found.scales[0, column] == alone.scales[0, 0]
+
+
 def test_scale_beyond_fp16_is_refused():
     w = _weights()
     w[5, 2] = 1e8

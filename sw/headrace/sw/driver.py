@@ -206,6 +206,10 @@ class Session:
     def _run(self, kind: str, positions: int, passes: int, *, head: bool, logits: bool) -> None:
         """Make a run of `passes` from the present position, and keep its statistics."""
         position = self.position
+        if position + positions + passes - 1 > self.image.context:
+            raise HeadraceError(f"{positions} positions and {passes} passes from position "
+                                f"{position} exceed the context of {self.image.context}: begin "
+                                f"anew, or compile the model with a longer context")
         bound = self._bound(positions, passes)
         for device in self._devices:
             device.write_register("position", position)
@@ -260,6 +264,10 @@ class Session:
 
         `head` False leaves out the output layer; then the result is -1.
         """
+        if not len(ids) or self.position + len(ids) > self.image.context:
+            raise HeadraceError(f"a prompt of {len(ids)} tokens at position {self.position}: "
+                                f"expected 1 to {self.image.context - self.position}, the rest of "
+                                f"the context")
         data = np.array(ids, "<u4").view(np.uint8)
         for device in self._devices:
             device.write_memory(self._token_address(self.position), data)

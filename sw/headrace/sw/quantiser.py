@@ -19,6 +19,9 @@ __all__ = ["Policy", "Quantised", "quantise_weights"]
 
 _FP16_MAX = 65504.0
 
+# Columns that are quantised at a time: float64 copies of a large vocabulary would fill memory.
+_COLUMNS = 4096
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -75,6 +78,14 @@ def _divide(w: NDArray[np.float64], scales: NDArray[np.float16]) -> NDArray[np.f
     return np.divide(w, step, out=np.zeros_like(w), where=step != 0)
 
 
+def _join(parts: list[Quantised]) -> Quantised:
+    """Put matrices side by side."""
+    minima = [part.minima for part in parts if part.minima is not None]
+    return Quantised(np.concatenate([part.q for part in parts], axis=1),
+                     np.concatenate([part.scales for part in parts], axis=1),
+                     np.concatenate(minima, axis=1) if minima else None)
+
+
 def quantise_weights(w: ArrayLike, *, fmt: Format = Format.W8, group: int = 32,
                      name: str = "weights") -> Quantised:
     """Quantise one matrix.
@@ -99,8 +110,11 @@ def quantise_weights(w: ArrayLike, *, fmt: Format = Format.W8, group: int = 32,
     HeadraceError
         If a scale does not fit fp16.
     """
-    w = np.asarray(w, np.float64)
+    w = np.asarray(w)
     k, n = w.shape
+    if n > _COLUMNS:
+        return _join([quantise_weights(w[:, at:at + _COLUMNS], fmt=fmt, group=group, name=name)
+                      for at in range(0, n, _COLUMNS)])
     groups = -(-k // group)
     padded = np.zeros((groups * group, n))
     padded[:k] = w

@@ -42,7 +42,7 @@ async def instructions(dut):
         case = pickle.load(file)
     rng = random.Random(given["seed"])
     most = given["stall"]
-    names = {name for name in dir(dut)}
+    names = set(dir(dut))
 
     source = {name: iter(case["streams"].get(name, [])) for name in INPUTS}
     pending = dict.fromkeys(INPUTS)
@@ -134,12 +134,12 @@ async def instructions(dut):
             s[int(dut.s_write__addr.value)] = int(dut.s_write__data.value)
         if int(dut.counter_hold.value):
             snapshot = len([pulse for pulse in pulses if pulse[0] == "pass_done"])
-        for name, facts in (("a_ready", lambda: (a_count, s_count)),
-                            ("appended", lambda: (len(seen["append_data"]),)),
-                            ("token_stb", lambda: (int(dut.token.value),)),
-                            ("pass_done", lambda: (len(seen["single"]),))):
+        for name, facts in (("a_ready", (a_count, s_count)),
+                            ("appended", (len(seen["append_data"]),)),
+                            ("token_stb", (int(dut.token.value),)),
+                            ("pass_done", (len(seen["single"]),))):
             if int(getattr(dut, name).value):
-                pulses.append((name, *facts()))
+                pulses.append((name, *facts))
                 at = len(pulses) - 1
                 assert expected_pulses[at:at + 1] == pulses[-1:], (
                     f"cycle {cycle}: pulse {at} is {pulses[-1]}, not {expected_pulses[at:at + 1]}")

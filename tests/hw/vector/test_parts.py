@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
 from headrace.hw.vector.argmax import ArgMax
@@ -14,7 +15,10 @@ from .model import EXTREMES
 
 
 def simulate(dut, bench):
-    sim = Simulator(dut)
+    m = Module()
+    m.domains.sync = ClockDomain()      # a delay of 0 has no use for it
+    m.submodules.dut = dut
+    sim = Simulator(m)
     sim.add_clock(1e-6)
     sim.add_testbench(bench)
     sim.run()

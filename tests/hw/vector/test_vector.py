@@ -9,11 +9,8 @@ from headrace.hw.config import Config
 from headrace.hw.fp import Multiplier
 from headrace.hw.isa import Op
 from headrace.hw.regmap import COUNTERS
-from headrace.hw.vector.argmax import ArgMax
 from headrace.hw.vector.datapath import Datapath
 from headrace.hw.vector.lanes import Lanes
-from headrace.hw.vector.quantiser import Quantiser
-from headrace.hw.vector.reducer import Reducer
 from headrace.sim.bench import component_verilog, run_bench
 from headrace.sim.ports import read_ports
 
@@ -36,8 +33,10 @@ CONFIGS = {
 
 
 @functools.cache
-def verilog(config):
-    return component_verilog(Probe(config), "probe")
+def probe(config):
+    """The device under test, and its Verilog."""
+    device = Probe(config)
+    return device, component_verilog(device, "probe")
 
 
 def run(config, name, tmp_path, *, stall, seed=1, extreme=0.02, cycles=60000):
@@ -50,7 +49,7 @@ def run(config, name, tmp_path, *, stall, seed=1, extreme=0.02, cycles=60000):
                      "a_start": model.a_start, "s_start": model.s_start, "x_start": x_start,
                      "x": model.x, "a": model.a, "s": model.s}, file)
     report = tmp_path / "report.pickle"
-    text = verilog(config)
+    _, text = probe(config)
     ports = list(read_ports(text, "probe").values())
     run_bench({"probe.v": text}, ports, "tests.hw.vector.bench_vector", top="probe", parameters={
         "case": str(case), "report": str(report), "seed": seed, "stall": stall, "cycles": cycles})
@@ -58,7 +57,7 @@ def run(config, name, tmp_path, *, stall, seed=1, extreme=0.02, cycles=60000):
         return list(zip(model.instructions, pickle.load(file)))
 
 
-def most_cycles(config, op, positions, fields):
+def most_cycles(config, vector, op, positions, fields):
     """Cycles of an instruction whose streams never stall, as docs/vector.md states them."""
     lanes = config.lanes
     turns = 1 if fields.get("last_only") else positions
@@ -71,31 +70,31 @@ def most_cycles(config, op, positions, fields):
     if op == Op.ATTN_OUT:
         words = fields["heads"] * fields["n_rep"] * fields["head_dim"] // lanes
         return words * positions + 12
-    found = Quantiser(config).latency
-    if op in (Op.NORM, Op.QUANT):
-        words, group = fields["dim"] // lanes, fields["group16"] * 16 // lanes
-        vector = words + 1
-        fixed = 6 + group + found + Lanes.store_stage
-        if op == Op.NORM:
-            reducer = Reducer(lanes)
-            vector += (fields["dim"] // 16 * reducer.turn_cycles + Lanes.mul_stage
-                       + reducer.latency + Lanes.root_latency + 3)
-            fixed += Lanes.norm_stage - Lanes.store_stage
-        return turns * vector + seek + fixed
-    vector = fields["head_dim"] // lanes + 1
-    if op == Op.ROPE:
-        streams = positions * fields["n_rep"] * fields["heads"]
-        return streams * vector + 32 // lanes + found + Lanes.rope_stage + 6
-    if op == Op.APPEND:
-        table = max(positions * (vector - 1), fields["heads"] + 4)
-        vectors = 2 * fields["heads"] * positions
-        return (table + vectors * vector + vector + found + Multiplier.latency + 3
-                + Lanes.rope_stage + 16)
     if op == Op.EMBED:
         return positions * (fields["dim"] // lanes + 1) + 14
     if op == Op.LOGITS:
-        return fields["tiles"] * config.col_words + ArgMax(lanes).latency + 12
-    return 2 * len(COUNTERS) * 3 + 10
+        return fields["tiles"] * config.col_words + lanes.bit_length() + 13
+    if op == Op.END:
+        return 2 * len(COUNTERS) * 3 + 10
+    reducer, found = vector.datapath.reducer, vector.quantiser.latency
+    if op in (Op.NORM, Op.QUANT):
+        words, group = fields["dim"] // lanes, fields["group16"] * 16 // lanes
+        row = words + 1
+        fixed = 6 + group + found + Lanes.store_stage
+        if op == Op.NORM:
+            row += (fields["dim"] // 16 * reducer.turn_cycles + Lanes.mul_stage
+                       + reducer.latency + Lanes.root_latency + 3)
+            fixed += Lanes.norm_stage - Lanes.store_stage
+        return turns * row + seek + fixed
+    words = fields["head_dim"] // lanes + 1
+    if op == Op.ROPE:
+        streams = positions * fields["n_rep"] * fields["heads"]
+        return streams * words + 32 // lanes + found + Lanes.rope_stage + 6
+    assert op == Op.APPEND
+    table = max(positions * (words - 1), fields["heads"] + 4)
+    vectors = 2 * fields["heads"] * positions
+    return (table + vectors * words + words + found + Multiplier.latency + 3 + Lanes.rope_stage
+            + 16)
 
 
 @pytest.mark.parametrize("config, name", [
@@ -109,10 +108,11 @@ def test_instructions_with_stalls(config, name, tmp_path):
 @pytest.mark.parametrize("label", ["1 lane, 3 x 5", "2 lanes, 1 x 6", "16 lanes, 2 x 16"])
 def test_cycles_without_stalls(label, tmp_path):
     config, names = CONFIGS[label]
+    vector = probe(config)[0].vector
     seen = set()
     for (op, positions, fields), events in run(config, names[0], tmp_path, stall=0):
         cycles = sum(events.values())
-        assert cycles <= most_cycles(config, op, positions, fields), (op, positions, fields)
+        assert cycles <= most_cycles(config, vector, op, positions, fields), (op, positions, fields)
         assert events.get("wait_matmul", 0) <= 1
         seen.add(op)
     assert seen == set(Op) - {Op.MATMUL, Op.ATTN}

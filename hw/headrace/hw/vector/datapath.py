@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..interfaces import words
 from .delay import Delay
-from .lanes import ItemLayout, Lanes, OperationLayout
+from .lanes import Lanes, OperationLayout
 from .reducer import Reducer
 
 

@@ -86,7 +86,8 @@ class Reducer(wiring.Component):
         buffer = [Signal(32, name=f"p{i}", reset_less=True) for i in range(ways)]
 
         def shift(entries):
-            m.d.sync += [old.eq(new) for old, new in zip(buffer, [*buffer, *entries][len(entries):])]
+            moved = [*buffer, *entries][len(entries):]
+            m.d.sync += [old.eq(new) for old, new in zip(buffer, moved)]
 
         caught = Signal(range(self.turn_words))
         cycle = Signal(range(ways // 2 + Adder.latency))

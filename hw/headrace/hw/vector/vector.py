@@ -4,10 +4,16 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..config import Config, KV_BLOCK
+from ..config import KV_BLOCK, Config
 from ..interfaces import (
-    AppendLayout, AWriteSignature, CommandLayout, RequestLayout, ResultLayout, SWriteSignature,
-    field, words,
+    AppendLayout,
+    AWriteSignature,
+    CommandLayout,
+    RequestLayout,
+    ResultLayout,
+    SWriteSignature,
+    field,
+    words,
 )
 from ..isa import Op
 from .datapath import Datapath
@@ -46,7 +52,7 @@ class Vector(wiring.Component):
     results : ``In(stream.Signature(ResultLayout(config)))``
     tables : ``In(stream.Signature(words(lanes)))``
         Gains of each NORM and rows of each APPEND, in order.
-    requests, request_data : ``Out(stream.Signature(RequestLayout))``, ``In(stream of words(lanes))``
+    requests, request_data : ``Out(stream of RequestLayout)``, ``In(stream of words(lanes))``
         Reads of EMBED, answered in order.
     a_write, s_write : ``Out(AWriteSignature(config)), Out(SWriteSignature(config))``
     a_ready : ``Out(1)``
@@ -78,6 +84,7 @@ class Vector(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self.datapath = Datapath(config)
+        self.quantiser = Quantiser(config, groups=self.groups)
         vector = words(config.lanes)
         super().__init__({
             "commands": In(stream.Signature(CommandLayout)),
@@ -106,7 +113,7 @@ class Vector(wiring.Component):
         lanes_log2 = (config.lanes - 1).bit_length()
 
         m.submodules.datapath = path = self.datapath
-        m.submodules.quantiser = quantiser = Quantiser(config, groups=self.groups)
+        m.submodules.quantiser = quantiser = self.quantiser
         m.submodules.sink = sink = GroupSink(config, groups=self.groups)
         m.submodules.row_loop = rows = RowLoop(
             config, turn_words=path.reducer.turn_words, turn_cycles=path.reducer.turn_cycles,
