@@ -8,6 +8,7 @@ import pytest
 
 from headrace.hw.config import PRESETS, Config
 from headrace.hw.isa import Format, Op
+from headrace.hw.regmap import COUNTERS
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.compiler import Sizes, compile_model, load_image
 from headrace.sw.device import GoldenDevice
@@ -98,9 +99,9 @@ def test_traffic_of_a_pass(config):
     assert found.kv_hits + found.kv_misses == blocks * (128 + 64 * 16)
     assert found.read["kv"] == found.kv_misses
     assert found.written["kv"] == 3 * 2 * 2 * 2 * (16 + 2)
-    assert found.written["activations"] == 256 + 4 + 4 * 37
+    assert found.written["activations"] == 8 * len(COUNTERS) + 4 + 4 * 37
     without = image.expected_traffic(40, 3, False)
-    assert without.written["activations"] == 256
+    assert without.written["activations"] == 8 * len(COUNTERS)
     head = matmuls[-1]
     both = ("weights", "scales")
     assert (sum(found.read[name] - without.read[name] for name in both)

@@ -82,7 +82,7 @@ def test_statistics_equal_the_image(image):
         assert p["bytes_written"]["kv"] == expected.written["kv"]
         assert p["cycles"] is None
     totals = report["totals"]
-    assert totals["bytes_written"]["activations"] == 6 * 256 + 5 * 4
+    assert totals["bytes_written"]["activations"] == 6 * 8 * len(COUNTERS) + 5 * 4
     assert totals["positions"] == 15 and report["check"] is None and report["ttft_cycles"] is None
 
 

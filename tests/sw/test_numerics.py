@@ -14,8 +14,7 @@ from headrace.sw import numerics
 from headrace.sw.numerics import report
 
 
-INF, NAN = float("inf"), float("nan")
-MIN_NORMAL = 2.0 ** -126
+INF, NAN, MIN_NORMAL = float("inf"), float("nan"), 2.0 ** -126
 
 
 def floats(*values):
@@ -118,8 +117,7 @@ def test_to_fp16_rounding():
 
 def test_to_int8():
     x = floats(0.5, 1.5, -2.5, 126.5, 127.49, 127.5, 1e9, -127.5, -1e9, INF, -INF, NAN, 1e-40)
-    assert numerics.to_int8(x).tolist() == [
-        0, 2, -2, 126, 127, 127, 127, -127, -127, 127, -127, 0, 0]
+    assert list(numerics.to_int8(x)) == [0, 2, -2, 126, 127, 127, 127, -127, -127, 127, -127, 0, 0]
 
 
 def test_maxima():
@@ -130,8 +128,7 @@ def test_maxima():
     assert numerics.abs_max(np.zeros((2, 0), np.float32)).tolist() == [0, 0]
     a, b = floats(-0.0, NAN, -2, -INF), floats(0, INF, -1, -1e38)
     same(numerics.maximum(a, b), floats(0, NAN, -1, -1e38))
-    assert numerics.order_key(floats(-2, -1, -0.0, 0, 1, INF, NAN)).argsort().tolist() == [
-        0, 1, 2, 3, 4, 5, 6]
+    assert (np.diff(numerics.order_key(floats(-2, -1, -0.0, 0, 1, INF, NAN))) > 0).all()
 
 
 @pytest.mark.parametrize("step", [997, pytest.param(1, marks=pytest.mark.slow)])

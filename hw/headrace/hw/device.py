@@ -10,6 +10,7 @@ from .control import Control, Sequencer
 from .control.control import ADDR_BITS
 from .matmul.matmul import Matmul
 from .memory import MemorySystem
+from .probe import ProbeLayout, observe
 from .regmap import COUNTERS
 from .softmax import Softmax
 from .vector.vector import Vector
@@ -24,6 +25,12 @@ class Headrace(wiring.Component):
     A soft reset holds all engines and the sequencer in reset until the memory system has settled
     what it owes to the memory port. The registers stay, and so does the content of the KV buffer.
 
+    Parameters
+    ----------
+    config : Config
+    probe : bool
+        Add the port of the same name, which changes nothing else.
+
     Members
     -------
     axi : ``Out(AXI4Signature(addr_bits, port_bits))``
@@ -32,13 +39,17 @@ class Headrace(wiring.Component):
         Control registers.
     irq : ``Out(1)``
         Interrupt, a level.
+    probe : ``Out(ProbeLayout(config))``
+        What instructions write, for simulations; only with `probe`.
     """
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, probe: bool = False):
         self.config = config
+        self._probe = probe
         super().__init__({
             "axi": Out(AXI4Signature(config.addr_bits, config.port_bits)),
             "ctrl": In(AXI4LiteSignature(ADDR_BITS)),
             "irq": Out(1),
+            **({"probe": Out(ProbeLayout(config))} if probe else {}),
         })
 
     def elaborate(self, platform):
@@ -111,6 +122,8 @@ class Headrace(wiring.Component):
 
         self._count(m, control.increments, memory.events, matmul.events, vector.events,
                     softmax.events)
+        if self._probe:
+            observe(m, self.probe, vector, softmax)
         return m
 
     def _count(self, m, increments, memory, matmul, vector, softmax):

@@ -24,7 +24,7 @@ _MEMORY = re.compile(
 _ZERO = re.compile(r"= \d+'(?:h0+|d0|b0+);$")
 
 
-def generate(config: Config, fill: str | int | None = None) -> str:
+def generate(config: Config, fill: str | int | None = None, *, probe: bool = False) -> str:
     """Verilog of the device, in one text: module `headrace`, clock ``clk``, reset ``rst``.
 
     Parameters
@@ -34,6 +34,8 @@ def generate(config: Config, fill: str | int | None = None) -> str:
     fill : None, "ones" or int
         What memories hold at first, which no result depends on: nothing is said, ones, or random
         bits from this seed. Tables of constants stay as they are.
+    probe : bool
+        With the port that shows what instructions write, see `docs/check.md`.
 
     Raises
     ------
@@ -43,7 +45,8 @@ def generate(config: Config, fill: str | int | None = None) -> str:
     if fill is not None and fill != "ones" and (isinstance(fill, bool)
                                                 or not isinstance(fill, int)):
         raise ValueError(f"fill must be None, 'ones' or a seed, not {fill!r}")
-    text = verilog.convert(Headrace(config), name=NAME, strip_internal_attrs=True, emit_src=False)
+    text = verilog.convert(Headrace(config, probe=probe), name=NAME, strip_internal_attrs=True,
+                           emit_src=False)
     return fill_memories(text, fill)
 
 

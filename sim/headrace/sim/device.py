@@ -57,6 +57,7 @@ class SimDevice(Device):
         self.memory_bytes = memory_bytes or config.memory_bytes
         self._verilog, self._options, self._trace = verilog, options, trace
         self._simulation: Simulation | None = None
+        self._simulated_hz = 0.0
         # Zeros are not touched until used; a full memory of gigabytes would be.
         self.memory: NDArray[np.uint8] = (
             np.memmap(file, np.uint8, "w+", shape=(self.memory_bytes,)) if file
@@ -80,12 +81,14 @@ class SimDevice(Device):
 
     def close(self) -> None:
         if self._simulation is not None:
+            self._simulated_hz = self._simulation.simulated_hz
             self._simulation.close()
             self._simulation = None
 
     @property
     def simulated_hz(self) -> float | None:
-        return self.simulation.simulated_hz
+        # Reports are also made after the end.
+        return self._simulation.simulated_hz if self._simulation else self._simulated_hz
 
     def read_register(self, name: str) -> int:
         return self.simulation.read_csr(offset(name))

@@ -77,6 +77,8 @@ class Simulation:
 
     Attributes
     ----------
+    library : ctypes.CDLL
+        The compiled design.
     memory : Memory
         The memory, with its statistics and error injection.
     """
@@ -84,7 +86,7 @@ class Simulation:
     def __init__(self, verilog: str, memory: np.ndarray, options: MemoryOptions | None = None, *,
                  base: int = 0, trace: Path | None = None):
         library = declare(ctypes.CDLL(str(build_simulation(verilog, trace=trace is not None))))
-        self._library = library
+        self._library = self.library = library
         bus_bytes = read_ports(verilog, DEVICE)["axi__rdata"].width // 8
         self.memory = Memory(library, memory, bus_bytes, options, base)
         self._loop: int | None = library.headrace_loop_new(

@@ -9,12 +9,15 @@ from headrace.sw.errors import HeadraceError
 from .ports import Port, read_ports
 
 
-__all__ = ["DEVICE", "TOP", "wrap"]
+__all__ = ["DEVICE", "PROBE", "TOP", "wrap"]
 
 
 #: Module name of the device, and of the top around it.
 DEVICE = "headrace"
 TOP = "headrace_sim"
+
+#: Output of a device that shows what instructions write, see ``headrace.hw.probe``.
+PROBE = "probe"
 
 #: Arguments of the memory's function, in order: what the master drives, with their C types.
 _FROM_MASTER = {
@@ -35,8 +38,8 @@ _FROM_MEMORY = {
 def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, list[Port]]:
     """SystemVerilog of the top around `device`, and the ports of that top.
 
-    The AXI port `bus` goes to the memory; every other port of the device is a port of the top. The
-    top adds ``memory``, the address of the memory object as a number, and ``violation``, high once
+    The AXI port `bus` goes to the memory, and an output `probe`, if there is one, to the log of
+    ``cpp/probe.cpp``; every other port of the device is a port of the top. The top adds ``memory``, the address of the memory object as a number, and ``violation``, high once
     the protocol checker has stopped the memory.
 
     Raises
@@ -48,9 +51,10 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, 
     ports = read_ports(verilog, device)
     _check(ports, device, bus)
     data_bits = ports[f"{bus}__rdata"].width
-    outside = [port for name, port in ports.items() if not name.startswith(f"{bus}__")]
+    inner = [port for name, port in ports.items() if name.startswith(f"{bus}__")
+             or name == PROBE]
+    outside = [port for port in ports.values() if port not in inner]
     top_ports = [*outside, Port("memory", "input", 64), Port("violation", "output", 1)]
-    inner = [port for name, port in ports.items() if name.startswith(f"{bus}__")]
 
     def typed(kind: str, signal: str) -> str:
         bits = data_bits // 8 if signal == "wstrb" else data_bits
@@ -74,7 +78,14 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, 
     lines += ["    headrace_memory_tick(", _list(actuals), "    );"]
     lines += [f"    {bus}__{name} <= next_{name}{_slice(kind, ports[f'{bus}__{name}'])};"
               for name, kind in _FROM_MEMORY.items()]
-    lines += ["    violation <= next_violation;", "  end", "endmodule", ""]
+    lines += ["    violation <= next_violation;", "  end"]
+    if PROBE in ports:
+        lines += ["  import \"DPI-C\" function void headrace_probe_tick(",
+                  _list(["input longint unsigned memory",
+                         f"input bit [{ports[PROBE].width - 1}:0] port"]), "  );",
+                  f"  always @(posedge clk) if (|{PROBE}[31:0]) "
+                  f"headrace_probe_tick(memory, {PROBE});"]
+    lines += ["endmodule", ""]
     return "\n".join(lines), top_ports
 
 

@@ -100,7 +100,7 @@ def simulate(dut, testbench):
 async def pulse(ctx, signal, value=1):
     ctx.set(signal, value)
     await ctx.tick()
-    ctx.set(signal, 0 if isinstance(value, int) else {name: 0 for name in value})
+    ctx.set(signal, 0 if isinstance(value, int) else dict.fromkeys(value, 0))
 
 
 @pytest.mark.parametrize("config", [CONFIG, WIDE], ids=["3x10", "1x128"])
@@ -138,7 +138,7 @@ def test_writable_registers_hold_their_value_and_nothing_else_does():
         assert ctx.get(dut.base) == (values["base_hi"] & 0xff) << 32 | values["base_lo"]
         assert ctx.get(dut.kv_pinned) == values["kv_pinned"]
         assert (ctx.get(dut.head), ctx.get(dut.logits)) == (1, values["flags"] >> 1 & 1)
-        for name, register in REGISTERS.items():
+        for register in REGISTERS.values():
             if register.access == "ro":
                 before = await host.read(register.offset)
                 assert await host.write(register.offset, 0xffffffff) == 2
@@ -308,7 +308,7 @@ def test_counters_add_up_at_every_snapshot(config):
         held, words, index, wait = None, [], 0, 0
         snapshots = 0
         previous = None              # of the cycle that is counted at the next edge
-        for run in range(2):
+        for _run in range(2):
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
@@ -320,7 +320,7 @@ def test_counters_add_up_at_every_snapshot(config):
                 values = {name: high if cycle < 1000 else rng.choice([0, low, high])
                           for name, (low, high) in limits.items()}
                 if cycle == 0:
-                    values = {name: 0 for name in limits}
+                    values = dict.fromkeys(limits, 0)
                 ctx.set(dut.run, running)
                 ctx.set(dut.increments, values)
                 hold = held is None and rng.random() < 0.05

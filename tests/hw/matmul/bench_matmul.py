@@ -172,6 +172,7 @@ async def streams(dut):
     commands.queue.extend(command_bits(*command) for command in traffic.commands)
     weights = Source(dut, "weights", pace)
     weights.queue.extend(traffic.weights)
+    weights.queue[-1] ^= options["spoil"]
     results = Sink(dut, "results", pace,
                    [word | scale << 32 * config.lanes for word, scale in traffic.results])
     scores = Sink(dut, "scores", pace, traffic.scores)

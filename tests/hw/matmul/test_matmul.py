@@ -8,9 +8,10 @@ import pytest
 from amaranth.hdl import Shape, unsigned
 from amaranth.lib import memory
 
-from headrace.hw.config import Config
+from headrace.hw.config import PRESETS, Config
+from headrace.hw.matmul.layouts import select_values
 from headrace.hw.matmul.matmul import Matmul
-from headrace.sim.bench import component_verilog, run_bench
+from headrace.sim.bench import BenchFailed, component_verilog, run_bench
 from headrace.sim.ports import read_ports
 
 
@@ -52,15 +53,49 @@ def verilog(name):
 
 
 def run(name, scenario, *, seed=1, stall=0.0, ahead=1, head_start=0, occupancy=0.0,
-        max_cycles=200_000):
+        max_cycles=200_000, spoil=0):
     text = verilog(name)
     run_bench({"matmul.v": text}, list(read_ports(text, TOP).values()), BENCH, top=TOP, seed=seed,
               parameters={"config": asdict(CONFIGS[name]), "scenario": scenario, "seed": seed,
                           "stall": stall, "ahead": ahead, "head_start": head_start,
-                          "occupancy": occupancy, "max_cycles": max_cycles})
+                          "occupancy": occupancy, "max_cycles": max_cycles, "spoil": spoil})
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name, scenario, stall", [
+    ("3x5", "matmul", 0.3), ("3x5", "int4", 0.0), ("3x5", "attention", 0.4),
+    ("4x8", "matmul", 0.0), ("4x8", "attention", 0.2),
+    ("1x1", "matmul", 0.5), ("1x1", "int4", 0.3),
+])
+def test_bit_exact(name, scenario, stall):
+    run(name, scenario, stall=stall)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("scenario", ["matmul", "int4", "attention"])
-def test_bit_exact(name, scenario):
-    run(name, scenario)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_bit_exact_on_every_size(name, scenario, stall):
+    run(name, scenario, stall=stall, seed=2)
+
+
+@pytest.mark.parametrize("scenario", ["prefill", "decode", "decode_int4"])
+def test_array_never_idles_when_data_is_there(scenario):
+    """Passes follow each other without a gap across groups, tiles and instructions."""
+    run("4x8", scenario, ahead=9, head_start=700, occupancy=1.0)
+
+
+def test_bench_notices_a_wrong_word():
+    """One wrong bit in the weights fails the bench."""
+    with pytest.raises(BenchFailed, match=r"results\[\d+\]"):
+        run("4x8", "matmul", spoil=1)
+
+
+@pytest.mark.parametrize("name", ["tiny", "edge"])
+def test_selections_cover_every_head_dimension(name):
+    """Rows of K and V tiles and of int4 are among the shifts that are built."""
+    config = PRESETS[name]
+    selects = select_values(config)
+    assert 0 in selects and 1 in selects
+    for dim in range(16, config.head_dim + 1, 16):
+        assert config.sub_select(config.v_cols(dim)) in selects
+    assert config.sub_select(config.k_cols) in selects

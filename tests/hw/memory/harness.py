@@ -68,7 +68,7 @@ class Harness:
         self.status = {}
         self.on_cycle = None
         self.failure = None
-        self.again = {name: () for name in INPUTS}
+        self.again = dict.fromkeys(INPUTS, ())
         self.pulses_again = ()
         self._was_resetting = 0
         self.recoveries = 0
@@ -146,7 +146,7 @@ class Harness:
         updates = {"reset": 0, "appended": 0}
         if self.on_cycle is not None:
             self.on_cycle(self, now)
-        if self.pulses:
+        if self.pulses and not (now["reset"] or now["resetting"]):
             name = self.pulses.popleft()
             if name:
                 updates[name] = 1

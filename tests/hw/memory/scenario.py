@@ -1,16 +1,33 @@
 """What is sent into a memory system under test, and what must come back."""
 
-from headrace.hw.config import CLASSES
+from headrace.hw.config import CLASSES, PRESETS, Config
 from headrace.hw.isa import Op
 
 from .harness import OUTPUTS, Harness
 from .model import MemoryModel, command_bits, same
 
 
-__all__ = ["Scenario"]
+__all__ = ["BASE", "CONFIGS", "HEAD_DIM", "SIZE", "UNITS", "Scenario", "everything", "fill",
+           "v_select"]
 
+
+#: Ports of all widths, words of the ring shorter and longer than a beat, odd sizes.
+CONFIGS = {
+    "tiny": Config(),
+    "edge": PRESETS["edge"],
+    "wide": Config(cols=128, port_bits=512, lanes=16, softmax_lanes=2, ring_bytes=32768,
+                   kv_bytes=4096),
+    "3x5": Config(rows=3, cols=5, port_bits=64, ring_bytes=4096, kv_bytes=2048),
+    "one column": Config(rows=1, cols=1, port_bits=256, ring_bytes=512, kv_bytes=0),
+    "narrow port": Config(cols=16, lanes=16, port_bits=32, ring_bytes=4096, softmax_lanes=4),
+}
 
 SIZE = 1 << 18
+
+#: The cache of tests that fill one: head dimension, units of a block, first unit.
+HEAD_DIM = 16
+UNITS = HEAD_DIM + 2            # of a block
+BASE = 1024                     # of the cache
 
 
 class Scenario:
@@ -94,7 +111,7 @@ class Scenario:
                 and all(len(harness.received[name]) >= len(self.expected[name])
                         for name in OUTPUTS))
 
-    def settle(self, limit=20000, extra=8):
+    def settle(self, limit=9000, extra=8):
         """Run until everything is complete and quiet, then compare everything."""
         quiet = 0
 
@@ -123,3 +140,35 @@ class Scenario:
         assert stats["kv_hit_stb"] == model.hits
         assert stats["kv_miss_stb"] == model.beats["kv"]
         assert stats["port_busy"] == stats["read_stb"] + stats["kv_hit_stb"]
+
+
+def v_select(config, head_dim):
+    return config.sub_select(config.v_cols(head_dim))
+
+
+def everything(scenario, head_dim=16):
+    """A bit of each."""
+    scenario.fetch(3, 7)
+    scenario.matmul(100, 37)
+    scenario.norm(200, 48)
+    scenario.request(4 * 77, 4)
+    scenario.request(64 * 31, 192)
+    scenario.rope(300, head_dim, 5, 3)
+    scenario.attn(1500, 2 * (head_dim + 2), 2, head_dim, 30, 4)
+    scenario.request(64 * 40 + 60, 4, "activations")
+    scenario.matmul(400, 65)
+    scenario.fetch(9, 2)
+    scenario.linear(700, 21)
+    scenario.single(64 * 800 + 20, 0x12345678)
+    scenario.append(900, 19, 0, head_dim)
+    scenario.append(950, 19, 1, head_dim, v_select(scenario.config, head_dim))
+
+
+def fill(scenario, heads, tokens):
+    """Append to a cache of one layer; blocks are `heads` blocks apart."""
+    select = v_select(scenario.config, HEAD_DIM)
+    for token in tokens:
+        for head in range(heads):
+            block = BASE + UNITS * (token // 32 * heads + head)
+            for value in (0, 1):
+                scenario.append(block, token % 32, value, HEAD_DIM, select)

@@ -8,23 +8,7 @@ from amaranth.sim import Simulator
 from headrace.hw.config import Config
 from headrace.hw.memory.kv_buffer import KVBuffer
 
-from .scenario import Scenario
-from .test_system import CONFIGS, v_select
-
-
-HEAD_DIM = 16
-UNITS = HEAD_DIM + 2            # of a block
-BASE = 1024                     # of the cache
-
-
-def fill(scenario, heads, tokens):
-    """Append to a cache of one layer; blocks are `heads` blocks apart."""
-    select = v_select(scenario.config, HEAD_DIM)
-    for token in tokens:
-        for head in range(heads):
-            block = BASE + UNITS * (token // 32 * heads + head)
-            for value in (0, 1):
-                scenario.append(block, token % 32, value, HEAD_DIM, select)
+from .scenario import BASE, CONFIGS, HEAD_DIM, UNITS, Scenario, fill
 
 
 def release(scenario, then=None):
@@ -52,7 +36,7 @@ def test_pinned_part_is_read_from_the_buffer(name):
     if name == "3x5":
         config = Config(rows=3, cols=5, port_bits=64, ring_bytes=4096, kv_bytes=64 * pinned)
     scenario = Scenario(config, stall=0.1, base=4096, kv_base=BASE, kv_pinned=pinned)
-    fill(scenario, 2, range(0, 33))
+    fill(scenario, 2, range(33))
     scenario.attn(BASE, pinned, 2, HEAD_DIM, 0, 33, token=False)
     scenario.matmul(3, 20)
     start = 4096 + 64 * BASE

@@ -6,8 +6,7 @@ import pytest
 
 from headrace.hw.config import Config
 
-from .scenario import Scenario
-from .test_system import CONFIGS, everything
+from .scenario import CONFIGS, Scenario, everything
 
 
 def tried_twice(scenario):

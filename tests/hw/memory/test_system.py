@@ -4,46 +4,12 @@ import pytest
 
 from headrace.hw.config import PRESETS, Config
 
-from .scenario import Scenario
-
-
-#: Ports of all widths, words of the ring shorter and longer than a beat, odd sizes.
-CONFIGS = {
-    "tiny": Config(),
-    "edge": PRESETS["edge"],
-    "wide": Config(cols=128, port_bits=512, lanes=16, softmax_lanes=2, ring_bytes=32768,
-                   kv_bytes=4096),
-    "3x5": Config(rows=3, cols=5, port_bits=64, ring_bytes=4096, kv_bytes=2048),
-    "one column": Config(rows=1, cols=1, port_bits=256, ring_bytes=512, kv_bytes=0),
-    "narrow port": Config(cols=16, lanes=16, port_bits=32, ring_bytes=4096, softmax_lanes=4),
-}
+from .scenario import CONFIGS, Scenario, everything, v_select
 
 
 @pytest.fixture(params=CONFIGS.values(), ids=CONFIGS)
 def config(request):
     return request.param
-
-
-def v_select(config, head_dim):
-    return config.sub_select(config.v_cols(head_dim))
-
-
-def everything(scenario, head_dim=16):
-    """A bit of each."""
-    scenario.fetch(3, 7)
-    scenario.matmul(100, 37)
-    scenario.norm(200, 48)
-    scenario.request(4 * 77, 4)
-    scenario.request(64 * 31, 192)
-    scenario.rope(300, head_dim, 5, 3)
-    scenario.attn(1500, 2 * (head_dim + 2), 2, head_dim, 30, 4)
-    scenario.request(64 * 40 + 60, 4, "activations")
-    scenario.matmul(400, 65)
-    scenario.fetch(9, 2)
-    scenario.linear(700, 21)
-    scenario.single(64 * 800 + 20, 0x12345678)
-    scenario.append(900, 19, 0, head_dim)
-    scenario.append(950, 19, 1, head_dim, v_select(scenario.config, head_dim))
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
@@ -58,7 +24,8 @@ def test_order_of_the_cache(config):
     # One head in blocks 0 and 1, then two heads; the position decides the number of blocks.
     scenario = Scenario(config, stall=0.2, drain=0.8)
     scenario.attn(100, 40, 1, 16, 31, 1)
-    scenario.attn(300, 36, 2, 16, 32, 33)
+    if config.cols > 1:             # a word of one byte per cycle would take long
+        scenario.attn(300, 36, 2, 16, 32, 33)
     scenario.attn(700, 66, 1, 32, 0, 1)
     scenario.settle()
 
@@ -202,16 +169,17 @@ def test_done_before_the_last_write_response(latency):
     scenario.append(100, 3, 0, 16)
     scenario.linear(200, 9)
     scenario.single(64 * 300, 5)
+    seen = []
 
     def look(harness, now):
-        if now["write_idle"]:
-            open_jobs = harness.owed or harness.write_beats
-            accepted = harness.sent or harness.cycle < 3
-            # B is seen in this cycle at the earliest.
-            assert not open_jobs or not accepted or harness.cycle < 4
+        if now["write_idle"] and harness.sent:
+            assert not harness.owed
+            assert (harness.memory == scenario.model.memory).all()
+            seen.append(harness.cycle)
 
     scenario.harness.on_cycle = look
     scenario.settle()
+    assert seen
 
 
 def test_address_is_accepted_after_data():

@@ -6,7 +6,15 @@ import numpy as np
 
 from headrace.hw.formats import LOWEST_BITS
 from headrace.sw.numerics import (
-    add, as_bits, exp, from_bits, from_fp16, mul, quantise, rcp, reduce16,
+    add,
+    as_bits,
+    exp,
+    from_bits,
+    from_fp16,
+    mul,
+    quantise,
+    rcp,
+    reduce16,
 )
 
 

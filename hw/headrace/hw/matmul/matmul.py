@@ -6,7 +6,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
 from ..interfaces import (
-    AWriteSignature, BlockLayout, CommandLayout, PWriteSignature, ResultLayout, SWriteSignature,
+    AWriteSignature,
+    BlockLayout,
+    CommandLayout,
+    PWriteSignature,
+    ResultLayout,
+    SWriteSignature,
     words,
 )
 from .accumulator import Accumulator

@@ -18,7 +18,7 @@ class BlockRing(wiring.Component):
     memory that the rows do not use: words 1, 0, 2, 3 of the header in the first cycles of the
     first pass. So headers cost no cycle.
 
-    Latency: 1 cycle from `fetch` to `word`, and from the fetch of a word of the header to `header_valid`.
+    Latency: 1 cycle from `fetch` to `word`, and from the read of a header word to `header_valid`.
 
     Members
     -------

@@ -5,8 +5,8 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import KV_BLOCK, Config
-from ..interfaces import PScaleLayout, SWriteSignature
 from ..formats import ONE_BITS
+from ..interfaces import PScaleLayout, SWriteSignature
 from .layouts import SCALE_SLOTS, PassLayout, RowLayout, macs_bits
 
 

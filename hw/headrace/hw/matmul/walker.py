@@ -206,7 +206,8 @@ class PassWalker(wiring.Component):
                                                               get("a_stride")))]
                     with m.Elif(more_groups):
                         m.d.sync += [left.eq(streams), row_set.eq(base), groups.eq(groups - 1),
-                                     group.eq(group + 1), offset.eq(offset + (length >> lanes.bit_length() - 1))]
+                                     group.eq(group + 1),
+                                     offset.eq(offset + (length >> lanes.bit_length() - 1))]
                     with m.Elif(more_tiles):
                         m.d.sync += [left.eq(streams), row_set.eq(base), tiles.eq(tiles - 1),
                                      groups.eq(group_count), group.eq(0), offset.eq(0)]

@@ -17,10 +17,13 @@ __all__ = ["AppendWriter"]
 class AppendWriter(wiring.Component):
     """Turn an int8 vector of one token and head into the runs that put it into its block.
 
-    With ``t`` the token in the block, ``kn`` tokens in a K tile and ``vn`` columns in a V tile,
-    byte ``k`` of a key goes to ``128 + (t // kn) * hd * kn + k * kn + t % kn``: one run of bytes, ``kn``
-    apart. Byte ``d`` of a value goes to ``128 + 32 * hd + (d // vn) * 32 * vn + t * vn + d % vn``: a run for
-    each tile. The scale goes to ``2 * t``, of values to ``64 + 2 * t``.
+    With ``t`` the token in the block, ``kn`` tokens in a K tile and ``vn`` columns in a V tile:
+
+    * byte ``k`` of a key goes to ``128 + (t // kn) * hd * kn + k * kn + t % kn``: one run of
+      bytes, ``kn`` apart;
+    * byte ``d`` of a value goes to ``128 + 32 * hd + (d // vn) * 32 * vn + t * vn + d % vn``: a
+      run for each tile;
+    * the scale goes to ``2 * t``, of values to ``64 + 2 * t``.
 
     Runs of the next append are prepared while items of the last are placed. Throughput:
     `head_dim` + 1 items per key and ``head_dim / min(lanes, 4)`` + 1 per value, one per cycle.

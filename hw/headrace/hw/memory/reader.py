@@ -28,8 +28,8 @@ class DMAReader(wiring.Component):
     ring that are shorter, while data of the KV buffer pass, and while nothing is in flight.
 
     Data are routed by the order of issue alone. **The far side must answer reads in the order
-    of their addresses, also across IDs**, as a single memory controller does; a beat whose ID is not
-    the expected class is error 6. Behind an interconnect that reorders IDs the board's top
+    of their addresses, also across IDs**, as a single memory controller does; a beat whose ID is
+    not the expected class is error 6. Behind an interconnect that reorders IDs the board's top
     gives all reads one ID and restores `rid` by a queue of the issued ones.
 
     Latency: from a burst to `arvalid` 1 cycle, from read data to `beats` 0. Throughput: one

@@ -15,8 +15,8 @@ __all__ = ["ScatterWriter"]
 class ScatterWriter(wiring.Component):
     """Place the items of a run in memory and cut the beats they touch into bursts.
 
-    Item ``n`` of a run has ``2**size`` bytes and goes to ``addr + n * step``. A run becomes the beats
-    from the one of its first item to the one of its last; bytes between items have no strobe,
+    Item ``n`` of a run has ``2**size`` bytes and goes to ``addr + n * step``. A run becomes the
+    beats from the one of its first item to the one of its last; bytes between items have no strobe,
     nor have whole beats that no item touches. Bursts end at multiples of ``write_chunk`` beats
     and at the end of the run. A burst is announced with its last beat, so all of its data are
     behind this component before its address is. Throughput: one item per cycle, and one beat

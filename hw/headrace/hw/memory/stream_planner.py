@@ -24,7 +24,7 @@ class StreamPlanner(wiring.Component):
     MATMUL is one piece of `words` words. ATTN is, over the flattened list of blocks of all heads,
     ``K_0; K_1, V_0; K_2, V_1; ...; V_last``; ``K_i`` is the scales of the block (to the scales)
     and its K tiles, ``V_i`` its V tiles. Before the first block at or after ``position // 32`` one
-    *appended* token is taken, once per ATTN. A piece of the cache that lies below `kv_end` is a hit.
+    *appended* token is taken, once per ATTN. A piece of the cache below `kv_end` is a hit.
 
     Latency: 2 cycles. Throughput: one piece per cycle, 2 cycles between commands.
 

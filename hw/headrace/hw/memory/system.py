@@ -1,13 +1,14 @@
 """The memory system: every read and write of the accelerator."""
 
 from amaranth import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..axi import ID_BITS, AXI4Signature
-from ..config import CLASSES, Config
+from ..axi import AXI4Signature
+from ..config import Config
 from ..interfaces import AppendLayout, CommandLayout, RequestLayout, field, words
 from ..isa import INSTRUCTION_BYTES, Op
+from .events import EventLayout, connect_events
 from .gearbox import Gearbox
 from .kv_buffer import KVBuffer
 from .layouts import FetchLayout, LinearLayout, SingleLayout, Sizes, Target
@@ -20,7 +21,7 @@ from .writer import DMAWriter
 from .writes import WriteJobs
 
 
-__all__ = ["EventLayout", "MemorySystem"]
+__all__ = ["MemorySystem"]
 
 
 #: AXI burst type: ascending addresses.
@@ -28,16 +29,6 @@ INCR = 1
 
 #: Commands that wait between the sequencer and each of the two planners.
 COMMANDS = 4
-
-
-def EventLayout(config: Config):
-    """Events of one cycle for the counters; exactly one of the `port_` states is 1."""
-    return data.StructLayout({
-        "port_busy": 1, "port_wait_memory": 1, "port_buffer_full": 1, "port_wait_dependency": 1,
-        "port_wait_sequencer": 1,
-        "read_stb": 1, "read_cls": ID_BITS, "kv_hit_stb": 1, "kv_miss_stb": 1,
-        "write_stb": 1, "write_cls": ID_BITS, "write_bytes": range(config.port_bytes + 1),
-    })
 
 
 class MemorySystem(wiring.Component):
@@ -63,7 +54,7 @@ class MemorySystem(wiring.Component):
         Pulse: an APPEND is complete in memory.
     fetch, instructions : ``In(stream.Signature(FetchLayout))``, ``Out(stream of 256 bits)``
         Fetches of instructions, and the instructions.
-    requests, request_data : ``In(stream.Signature(RequestLayout))``, ``Out(stream of words(lanes))``
+    requests, request_data : ``In(stream of RequestLayout)``, ``Out(stream of words(lanes))``
         Reads of the vector unit, and the answers in order.
     tables : ``Out(stream.Signature(words(lanes)))``
         Norm gains and RoPE rows.
@@ -231,7 +222,7 @@ class MemorySystem(wiring.Component):
         with m.Elif(~self.error.valid):
             m.d.sync += self.error.eq(Mux(reader.error.valid, reader.error, writer.error))
 
-        self._count(m, reader, writer, ring)
+        connect_events(m, self.events, reader, writer, ring)
         return m
 
     def _connect_axi(self, m, reader, writer):
@@ -246,26 +237,4 @@ class MemorySystem(wiring.Component):
         m.d.comb += [
             self.axi.arsize.eq(size), self.axi.arburst.eq(INCR),
             self.axi.awsize.eq(size), self.axi.awburst.eq(INCR),
-        ]
-
-    def _count(self, m, reader, writer, ring):
-        events = self.events
-        with m.If(reader.fire):
-            m.d.comb += events.port_busy.eq(1)
-        with m.Elif(~reader.idle | reader.ready_burst):
-            m.d.comb += events.port_wait_memory.eq(1)
-        with m.Elif(ring.waiting):
-            m.d.comb += events.port_wait_dependency.eq(1)
-        with m.Elif(reader.blocked_burst):
-            m.d.comb += events.port_buffer_full.eq(1)
-        with m.Else():
-            m.d.comb += events.port_wait_sequencer.eq(1)
-        m.d.comb += [
-            events.read_stb.eq(reader.fire & ~reader.hit),
-            events.read_cls.eq(reader.cls),
-            events.kv_hit_stb.eq(reader.fire & reader.hit),
-            events.kv_miss_stb.eq(events.read_stb & (reader.cls == CLASSES.index("kv"))),
-            events.write_stb.eq(writer.sent),
-            events.write_cls.eq(writer.sent_cls),
-            events.write_bytes.eq(writer.sent_bytes),
         ]

@@ -21,7 +21,8 @@ class DMAWriter(wiring.Component):
     A burst comes after its beats, so write data never wait for a producer once the address is
     out, and a reset finds every beat that it owes: these go out without strobes. Beats may
     precede the acceptance of their address, never its announcement. Responses must come in the
-    order of the bursts, otherwise the address of an error is the wrong one; nothing else depends on it.
+    order of the bursts, otherwise the address of an error is a wrong one; nothing else depends
+    on it.
 
     Members
     -------

@@ -5,7 +5,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..formats import FP32
 from ..fp import Multiplier, ToInt8
 from ..interfaces import words
 from .frame import Delay, Frame

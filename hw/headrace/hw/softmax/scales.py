@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..config import KV_BLOCK, Config
+from ..config import Config
 from ..fp import FromFP16
 from ..interfaces import words
 from .schedule import Schedule

@@ -152,8 +152,8 @@ class Softmax(wiring.Component):
         m.d.comb += quantiser.ratio.eq(
             frame.hold(ratio, schedule.inverse + Multiplier.latency + 1, schedule.ratio, "ratio"))
 
-        self._write(m, frame, schedule, frame.hold(old_tag, schedule.decay - 1, schedule.q, "q_tag"),
-                    quantiser.q, {
+        q_tag = frame.hold(old_tag, schedule.decay - 1, schedule.q, "q_tag")
+        self._write(m, frame, schedule, q_tag, quantiser.q, {
             "act_scale": (product.o, schedule.act_scale + Multiplier.latency),
             "rescale": (exponent.o[0], schedule.rescale),
             "inv_sum": (reciprocal.o, schedule.rcp_sum + Reciprocal.latency),

@@ -16,7 +16,7 @@ from ..interfaces import (
     words,
 )
 from ..isa import Op
-from .datapath import Datapath
+from .datapath import Datapath, XWriteSignature
 from .embed import Embedder
 from .logits import LinearLayout, LogitsLoop
 from .quantiser import Quantiser
@@ -73,6 +73,8 @@ class Vector(wiring.Component):
         The token that LOGITS chose, and a pulse when it is new.
     pass_done : ``Out(1)``
         Pulse: END has ended.
+    written : ``Out(XWriteSignature(config))``
+        What is written to X, for observers.
     events : ``Out(EventsLayout)``
     """
     #: Groups between the row loop and their destinations.
@@ -103,6 +105,7 @@ class Vector(wiring.Component):
             "write_idle": In(1),
             "counter_hold": Out(1), "counter_index": Out(8), "counter_data": In(32),
             "token": Out(32), "token_stb": Out(1), "pass_done": Out(1),
+            "written": Out(XWriteSignature(config)),
             "events": Out(EventsLayout),
         })
 
@@ -264,6 +267,8 @@ class Vector(wiring.Component):
             path.table_data.eq(loader.data),
             path.inv_dim.eq(field(command, "inv_dim")), path.eps.eq(field(command, "eps")),
         ]
+
+        connect(m, path.written, flipped(self.written))
 
         # Groups to their destinations.
         m.d.comb += [

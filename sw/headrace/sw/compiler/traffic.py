@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from headrace.hw.config import ALIGN, CLASSES, KV_BLOCK, Config
 from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op
-from headrace.hw.regmap import RECORD_BYTES
+from headrace.hw.regmap import COUNTERS
 
 from ..layout import align
 
@@ -108,7 +108,7 @@ def instruction_traffic(config: Config, code: Mapping[str, int], *, position: in
     elif op == Op.LOGITS:
         total.written["activations"] = 4 + (4 * code["limit"] if logits else 0)
     elif op == Op.END:
-        total.written["activations"] = RECORD_BYTES
+        total.written["activations"] = 8 * len(COUNTERS)
     return total
 
 

@@ -106,8 +106,8 @@ def attention(state: State, code: Mapping[str, int], position: int, positions: i
     layout, blocks = _blocks(state, code, count, write=False)
     # [head, block, 1, token]
     scales = from_fp16(layout.scales(blocks)).swapaxes(0, 1)[..., None, :]
-    scores = _scores(state, code, layout.keys(blocks), streams)
-    scores = mul(mul(scores, scales[:, :, 0], clean=True), from_bits(code["scale"]))
+    products = _scores(state, code, layout.keys(blocks), streams)
+    scores = mul(mul(products, scales[:, :, 0], clean=True), from_bits(code["scale"]))
     last = position + np.arange(streams) // n_rep
     tokens = np.arange(count * KV_BLOCK).reshape(count, 1, KV_BLOCK)
     keep = tokens <= last[:, None]
@@ -127,4 +127,6 @@ def attention(state: State, code: Mapping[str, int], position: int, positions: i
         r = rescale[:, index]
         total = add(mul(total, r, clean=True), sums[:, index], clean=True)
         acc = add(mul(acc, r[..., None], clean=True), terms[:, index], clean=True)
-    return Results(acc, rcp(total))
+    steps = {"scores": products, "keep": np.broadcast_to(keep, scores.shape), "p": q,
+             "p_scale": act_scale[..., 0], "rescale": rescale}
+    return Results(acc, rcp(total), steps)

@@ -113,7 +113,7 @@ class GoldenMachine:
                 results = attention.attention(state, code, position, positions)
                 state.results.append(results)
                 assert results.row_scale is not None
-                return {"results": results.values, "inv_sum": results.row_scale}
+                return {**results.steps, "inv_sum": results.row_scale, "results": results.values}
             case Op.ATTN_OUT:
                 return vector.attention_out(state, code, positions)
         return {}

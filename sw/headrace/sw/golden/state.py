@@ -37,10 +37,15 @@ class Results:
         ``[stream, column]`` of MATMUL; ``[head, stream, element]`` of ATTN.
     row_scale : float32 array or None
         ``[head, stream]`` of ATTN.
+    steps : dict of str to array
+        What ATTN computed on the way, ``[head, block, stream]`` or ``[head, block, stream,
+        token]``: `scores` as they leave the accumulator, with `keep` where they count; `p`, the
+        quantised probabilities, their scales `p_scale`, and `rescale`.
     """
 
-    def __init__(self, values: NDArray[np.float32], row_scale: NDArray[np.float32] | None = None):
-        self.values, self.row_scale = values, row_scale
+    def __init__(self, values: NDArray[np.float32], row_scale: NDArray[np.float32] | None = None,
+                 steps: dict[str, NDArray] | None = None):
+        self.values, self.row_scale, self.steps = values, row_scale, steps or {}
 
 
 class State:
