@@ -81,7 +81,7 @@ def normalised(m, value, name):
         The shifted value, and the count of leading zeros, which is undefined where the value is
         zero.
     """
-    _, count = _leading_zeros(value)
+    _, count = _leading_zeros(m, value, f"{name}_zeros")
     for step in reversed(range(len(count))):
         shifted = Signal(len(value), name=f"{name}_shift{1 << step}")
         m.d.comb += shifted.eq(Mux(count[step], value << (1 << step), value))
@@ -89,14 +89,18 @@ def normalised(m, value, name):
     return value, count
 
 
-def _leading_zeros(value):
+def _leading_zeros(m, value, name):
     """Whether ``value`` is zero, and the count of its leading zeros.
 
     A tree: each half counts at the same time, so that the shifts need not wait for each other.
+    Its nodes are signals: an expression that is used twice would be written twice, at each level.
     """
     if len(value) == 1:
         return ~value[0], C(0, 0)
     half = 1 << ((len(value) - 1).bit_length() - 1)
-    none_high, high = _leading_zeros(value[-half:])
-    none_low, low = _leading_zeros(value[:-half])
-    return none_high & none_low, Cat(Mux(none_high, low, high), none_high)
+    none_high, high = _leading_zeros(m, value[-half:], f"{name}_h")
+    none_low, low = _leading_zeros(m, value[:-half], f"{name}_l")
+    none, count = Signal(name=name), Signal(half.bit_length(), name=f"{name}_count")
+    m.d.comb += [none.eq(none_high & none_low),
+                 count.eq(Cat(Mux(none_high, low, high), none_high))]
+    return none, count
