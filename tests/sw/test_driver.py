@@ -185,7 +185,7 @@ def test_memory_that_ends_too_early(image):
         with pytest.raises(DeviceError) as caught:
             session.prefill([1])
         assert caught.value.code == 2 and caught.value.address == 1 << 32
-        session._configure()
+        session._configure(device)
         assert session.prefill([1]) >= 0
 
 

@@ -1,5 +1,6 @@
 """The simulated device behind the driver's interface."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,13 @@ from headrace.hw.config import Config
 from headrace.hw.regmap import COUNTER_BASE, COUNTERS, offset
 from headrace.sw.device import Device
 from headrace.sw.errors import HeadraceError
+from headrace.sw.recording import Recording
 
 from .memory import MemoryOptions
+from .ports import read_ports
+from .probe import Probe
 from .simulation import Simulation
+from .tops import DEVICE, PROBE
 
 
 __all__ = ["SimDevice"]
@@ -26,7 +31,7 @@ class SimDevice(Device):
     config : Config
         The configuration that `verilog` was generated from.
     verilog : str
-        The device, as module ``headrace``.
+        The device, as module ``headrace``. With a probe port it can record.
     options : MemoryOptions, optional
         How the memory answers.
     memory_bytes : int, optional
@@ -56,6 +61,7 @@ class SimDevice(Device):
         self.memory_base = memory_base
         self.memory_bytes = memory_bytes or config.memory_bytes
         self._verilog, self._options, self._trace = verilog, options, trace
+        self._fill = copy.deepcopy(fill)
         self._simulation: Simulation | None = None
         self._simulated_hz = 0.0
         # Zeros are not touched until used; a full memory of gigabytes would be.
@@ -119,3 +125,27 @@ class SimDevice(Device):
     def wait_interrupt(self, max_cycles: int, progress: Callable[[int], None] | None = None
                        ) -> bool:
         return self.simulation.run(max_cycles, until_irq=True, progress=progress)
+
+    def replica(self) -> "SimDevice":
+        """A new device that takes the same cycles, with a probe."""
+        verilog = self._verilog
+        if PROBE not in read_ports(verilog, DEVICE):
+            # Amaranth is only needed here.
+            from headrace.hw.verilog import generate
+            verilog = generate(self.config, probe=True)
+        return SimDevice(self.config, verilog, self._options, memory_bytes=self.memory_bytes,
+                         memory_base=self.memory_base, fill=copy.deepcopy(self._fill))
+
+    def _probe(self) -> Probe:
+        if PROBE not in read_ports(self._verilog, DEVICE):
+            raise HeadraceError("sim: the device has no probe port: use its replica, or generate "
+                                "its Verilog with a probe")
+        simulation = self.simulation
+        assert simulation.memory.handle is not None
+        return Probe(simulation.library, simulation.memory.handle, self.config)
+
+    def begin_recording(self) -> None:
+        self._probe().begin()
+
+    def end_recording(self) -> Recording:
+        return self._probe().end()

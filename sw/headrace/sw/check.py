@@ -1,6 +1,7 @@
 """Comparison of a device with the golden machine, after each run."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from .compiler import Image
 from .errors import HeadraceError
 
 
-__all__ = ["Difference", "cache_difference", "logits_difference", "token_difference"]
+__all__ = ["Difference", "Finding", "cache_difference", "logits_difference", "token_difference"]
 
 
 class Difference(HeadraceError):
@@ -20,14 +21,36 @@ class Difference(HeadraceError):
     exit_code = 1
 
 
-def _instruction(image: Image, op: Op, layer: int = 0) -> str:
-    """Name the `layer`-th instruction of a kind."""
-    indices = [index for index, code in enumerate(image.program) if code["op"] == op]
-    return f"instruction {indices[layer]} ({op.name})"
+@dataclass(frozen=True, order=True)
+class Finding:
+    """A difference. Findings are ordered by the time at which the machine computes them.
+
+    Attributes
+    ----------
+    turn : int
+        Pass of the run.
+    instruction : int
+        Index of the instruction in the program.
+    text : str
+        What differs, with both values.
+    """
+
+    turn: int
+    instruction: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _find(image: Image, turn: int, op: Op, text: str, layer: int = 0) -> Finding:
+    """Blame the `layer`-th instruction of a kind."""
+    index = [index for index, code in enumerate(image.program) if code["op"] == op][layer]
+    return Finding(turn, index, f"instruction {index} ({op.name}){text}")
 
 
 def cache_difference(image: Image, device: NDArray[np.uint8], golden: NDArray[np.uint8],
-                     begins: Sequence[int]) -> str | None:
+                     begins: Sequence[int]) -> Finding | None:
     """Find the first difference of two caches.
 
     Parameters
@@ -42,8 +65,8 @@ def cache_difference(image: Image, device: NDArray[np.uint8], golden: NDArray[np
 
     Returns
     -------
-    str or None
-        What differs, with both values.
+    Finding or None
+        The first difference.
     """
     if np.array_equal(device, golden):
         return None
@@ -54,7 +77,7 @@ def cache_difference(image: Image, device: NDArray[np.uint8], golden: NDArray[np
         position = 32 * block + token
         turn = sum(begin <= position for begin in begins)
         found.append((turn or len(begins) + 1, layer, position, head, part, element, at))
-    _, layer, position, head, part, element, at = min(found)
+    turn, layer, position, head, part, element, at = min(found)
     if part.endswith("scale"):
         at -= element
         pair = [f"{int(cache[at:at + 2].view('<u2')[0]):#06x}" for cache in (device, golden)]
@@ -62,27 +85,29 @@ def cache_difference(image: Image, device: NDArray[np.uint8], golden: NDArray[np
     else:
         pair = [str(int(cache[at:at + 1].view(np.int8)[0])) for cache in (device, golden)]
         where = f"[position {position}, element {element}]"
-    return (f"{_instruction(image, Op.APPEND, layer)}, cache of layer {layer}, K/V head {head}: "
-            f"{part}{where} is {pair[0]} on the device and {pair[1]} on golden")
+    return _find(image, min(turn, len(begins)) - 1, Op.APPEND,
+                 f", cache of layer {layer}, K/V head {head}: {part}{where} is {pair[0]} on the "
+                 f"device and {pair[1]} on golden", layer)
 
 
-def logits_difference(image: Image, device: NDArray[np.uint8], golden: NDArray[np.uint8]
-                      ) -> str | None:
-    """Find the first difference of logits, given as bytes."""
+def logits_difference(image: Image, device: NDArray[np.uint8], golden: NDArray[np.uint8],
+                      turn: int) -> Finding | None:
+    """Find the first difference of logits, given as bytes, of pass `turn` of the run."""
     bits = [np.ascontiguousarray(raw).view("<u4") for raw in (device, golden)]
     where = np.flatnonzero(bits[0] != bits[1])
     if not where.size:
         return None
     index = int(where[0])
     values = [f"{raw.view('<f4')[index]!s} ({int(raw[index]):#010x})" for raw in bits]
-    return (f"{_instruction(image, Op.LOGITS)}: logits[{index}] is {values[0]} on the device and "
-            f"{values[1]} on golden")
+    return _find(image, turn, Op.LOGITS, f": logits[{index}] is {values[0]} on the device and "
+                                         f"{values[1]} on golden")
 
 
-def token_difference(image: Image, device: Sequence[int], golden: Sequence[int]) -> str | None:
+def token_difference(image: Image, device: Sequence[int], golden: Sequence[int]
+                     ) -> Finding | None:
     """Find the first difference of chosen tokens."""
     for index, (one, other) in enumerate(zip(device, golden)):
         if one != other:
-            return (f"{_instruction(image, Op.LOGITS)}: token[pass {index} of the run] is {one} "
-                    f"on the device and {other} on golden")
+            return _find(image, index, Op.LOGITS, f": token[pass {index} of the run] is {one} on "
+                                                  f"the device and {other} on golden")
     return None

@@ -13,6 +13,7 @@ from headrace.hw.regmap import COUNTERS, ID, RECORD_BYTES, REGISTERS, VERSION
 from .compiler.traffic import instruction_traffic, program_traffic
 from .errors import HeadraceError
 from .golden import BusError, GoldenMachine
+from .recording import Recording
 
 
 __all__ = ["Device", "DeviceTimeout", "GoldenDevice"]
@@ -84,6 +85,21 @@ class Device(ABC):
 
     def close(self) -> None:    # noqa: B027
         """Free what the device holds."""
+
+    def replica(self) -> "Device | None":
+        """A new device like this one in the state after :meth:`open`, which can also record.
+
+        None where there is no such thing; then a check compares memories only.
+        """
+        return None
+
+    def begin_recording(self) -> None:
+        """Record what instructions write from now on, from nothing."""
+        raise HeadraceError(f"{self.name}: the device cannot record: use its replica")
+
+    def end_recording(self) -> Recording:
+        """Stop; return what was recorded."""
+        raise HeadraceError(f"{self.name}: the device cannot record: use its replica")
 
     def __enter__(self):
         self.open()

@@ -8,10 +8,18 @@ import numpy as np
 from headrace.hw.config import ALIGN
 from headrace.hw.regmap import ERRORS, ID, VERSION
 
-from .check import Difference, cache_difference, logits_difference, token_difference
+from .check import (
+    Difference,
+    Finding,
+    cache_difference,
+    logits_difference,
+    token_difference,
+)
 from .compiler import Image
 from .device import Device, GoldenDevice
 from .errors import HeadraceError
+from .localise import PassScalars, Walk
+from .replay import History, Run
 from .statistics import Statistics
 
 
@@ -55,11 +63,14 @@ class Session:
         Decode passes that the device makes without the host.
     check : bool
         Let a golden device make every pass too, and compare logits, tokens and every byte of the
-        cache after each run.
+        cache after each run. On a difference a replica of the device, if it has one, makes all
+        runs again to find the first instruction that went wrong.
     max_cycles : int, optional
         Bound of one pass in cycles; some hundred times what the pass should take by default.
     progress : callable, optional
         Called now and then during a run, with its cycles so far.
+    notify : callable, optional
+        Called with a text before something that takes long.
 
     Attributes
     ----------
@@ -78,26 +89,29 @@ class Session:
 
     def __init__(self, device: Device, image: Image, *, base: int | None = None,
                  chunk: int | None = None, passes_per_run: int = 1, check: bool = False,
-                 max_cycles: int | None = None, progress: Callable[[int], None] | None = None):
+                 max_cycles: int | None = None, progress: Callable[[int], None] | None = None,
+                 notify: Callable[[str], None] | None = None):
         self.device, self.image = device, image
         self.base = device.memory_base if base is None else base
         self.chunk = image.chunk if chunk is None else chunk
         self.passes_per_run = passes_per_run
-        self.max_cycles, self.progress = max_cycles, progress
+        self.max_cycles, self.progress, self.notify = max_cycles, progress, notify
         self.position = 0
         self.verdict = "bit-exact" if check else None
         self._check_fit()
         self.statistics = Statistics(image)
         self._mirror = None
+        self._history = History()
         self._devices: list[Device] = [device]
-        self._load()
+        self._load(device)
         if check:
             self._mirror = GoldenDevice(image.config, memory_bytes=image.total_bytes,
                                         memory_base=self.base)
             # Nothing may depend on it, but bytes that nobody writes must compare equal.
             self._mirror.write_memory(self.base, device.read_memory(self.base, image.total_bytes))
             self._devices.append(self._mirror)
-        self._configure()
+        for each in self._devices:
+            self._configure(each)
 
     # Setting up.
 
@@ -132,18 +146,17 @@ class Session:
                                 f"{self.base:#x}, but the memory has {end - self.base:,} from "
                                 f"there on: take a device with more memory, or a shorter context")
 
-    def _load(self) -> None:
-        self.device.write_memory(self.base, self.image.content)
+    def _load(self, device: Device) -> None:
+        device.write_memory(self.base, self.image.content)
 
-    def _configure(self) -> None:
+    def _configure(self, device: Device) -> None:
         image = self.image
-        for device in self._devices:
-            for name, value in (
-                    ("base_lo", self.base & 0xffff_ffff), ("base_hi", self.base >> 32),
-                    ("program", image.regions["program"].unit),
-                    ("instructions", image.instructions),
-                    ("kv_base", image.regions["cache"].unit), ("kv_pinned", image.kv_pinned)):
-                device.write_register(name, value)
+        for name, value in (
+                ("base_lo", self.base & 0xffff_ffff), ("base_hi", self.base >> 32),
+                ("program", image.regions["program"].unit),
+                ("instructions", image.instructions),
+                ("kv_base", image.regions["cache"].unit), ("kv_pinned", image.kv_pinned)):
+            device.write_register(name, value)
 
     # Memory.
 
@@ -210,19 +223,18 @@ class Session:
             raise HeadraceError(f"{positions} positions and {passes} passes from position "
                                 f"{position} exceed the context of {self.image.context}: begin "
                                 f"anew, or compile the model with a longer context")
-        bound = self._bound(positions, passes)
+        run = Run(position=position, positions=positions, passes=passes, head=head,
+                  logits=logits, bound=self._bound(positions, passes))
+        if self._mirror:
+            self._history.steps.append(run)
         for device in self._devices:
-            device.write_register("position", position)
-            device.write_register("positions", positions)
-            device.write_register("passes", passes)
-            device.write_bits("flags", head=int(head), logits=int(logits))
-            device.run(bound, self.progress)
+            run.make(device, self.progress)
             self._check_status(device)
         self.position = position + positions + passes - 1
         self.statistics.add_run(self.device, self.base, kind, position=position,
                                 positions=positions, passes=passes, head=head)
         if self._mirror:
-            self._compare(position, positions, passes, head=head, logits=logits)
+            self._compare(run)
 
     def _check_status(self, device: Device) -> None:
         if not device.read_bits("status", "error"):
@@ -237,27 +249,63 @@ class Session:
                           f"{done} passes of the run, from position {self.position}); the device "
                           f"has been reset", code, address)
 
-    def _compare(self, position: int, positions: int, passes: int, *, head: bool, logits: bool
-                 ) -> None:
+    def _compare(self, run: Run) -> None:
+        """Compare memories after a run.
+
+        Raises
+        ------
+        Difference
+            If they are not equal.
+        """
         image, mirror = self.image, self._mirror
         assert mirror is not None
-        begins = [position, *range(position + positions, self.position)]
+        following = run.position + run.positions
+        begins = [run.position, *range(following, self.position)]
         found = cache_difference(image, self.cache_bytes(), self.cache_bytes(mirror), begins)
-        has_tokens = head or passes > 1
-        if found is None and logits and has_tokens:
+        has_tokens = run.head or run.passes > 1
+        if found is None and run.logits and has_tokens:
             region = image.regions["logits"]
             at, size = self.base + region.begin, 4 * image.shape.vocab
             found = logits_difference(image, self.device.read_memory(at, size),
-                                      mirror.read_memory(at, size))
+                                      mirror.read_memory(at, size), run.passes - 1)
         if found is None and has_tokens:
-            first = position + positions
-            pair = [self._tokens(device, first, passes) for device in self._devices]
+            pair = [self._tokens(device, following, run.passes) for device in self._devices]
             # Without the head, the first pass leaves what the host wrote: equal as well.
             found = token_difference(image, *pair)
         if found:
-            where = f"positions {position} to {self.position - 1}"
+            where = f"positions {run.position} to {self.position - 1}"
             self.verdict = f"{where}: {found}"
+            self.verdict = f"{where}: {self._localise(run, found)}"
             raise Difference(f"check: the first difference is in {self.verdict}")
+
+    def _localise(self, run: Run, found: Finding) -> str:
+        """Make all runs again on a replica, and name what went wrong before memory differed."""
+        mirror = self._mirror
+        assert mirror is not None
+        if self.notify:
+            self.notify(f"check: {found}; making the runs again with a probe, to find the first "
+                        f"instruction that differs")
+        replica = self.device.replica()
+        if replica is None:
+            return str(found)
+        with replica:
+            self._load(replica)
+            self._configure(replica)
+            recording = self._history.repeat(replica, self.progress)
+        first = PassScalars(position=run.position, positions=run.positions, head=run.head)
+        later = [PassScalars(position=run.position + run.positions + index, positions=1, head=True)
+                 for index in range(run.passes - 1)]
+        walk = Walk(self.image, recording, [first, *later])
+        # The golden device repeats the run, too: it finds and leaves the same memory.
+        mirror.machine.trace = walk
+        try:
+            run.make(mirror)
+        finally:
+            mirror.machine.trace = None
+        if walk.found is None or (walk.found.turn, walk.found.instruction) > (
+                found.turn, found.instruction):
+            return f"{found}; everything before that is equal"
+        return f"{walk.found}; in memory, {found}"
 
     def prefill(self, ids: Sequence[int], *, logits: bool = False, head: bool = True) -> int:
         """Send token ids through the model, in chunks; return the token that follows.
@@ -269,8 +317,11 @@ class Session:
                                 f"expected 1 to {self.image.context - self.position}, the rest of "
                                 f"the context")
         data = np.array(ids, "<u4").view(np.uint8)
+        at = self._token_address(self.position)
+        if self._mirror:
+            self._history.steps.append((at, data))
         for device in self._devices:
-            device.write_memory(self._token_address(self.position), data)
+            device.write_memory(at, data)
         left = len(ids)
         while left:
             count = min(self.chunk, left)

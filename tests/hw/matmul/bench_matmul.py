@@ -165,15 +165,21 @@ async def streams(dut):
     stall = options["stall"]
     rng = random.Random(options["seed"])
 
-    def pace():
+    def pace(stall=stall):
         return rng.random() >= stall
+
+    def weights_pace():
+        return pace(max(stall, options["weights_stall"]))
+
+    def results_pace():
+        return pace(max(stall, options["results_stall"]))
 
     commands = Source(dut, "commands", pace)
     commands.queue.extend(command_bits(*command) for command in traffic.commands)
-    weights = Source(dut, "weights", pace)
+    weights = Source(dut, "weights", weights_pace)
     weights.queue.extend(traffic.weights)
     weights.queue[-1] ^= options["spoil"]
-    results = Sink(dut, "results", pace,
+    results = Sink(dut, "results", results_pace,
                    [word | scale << 32 * config.lanes for word, scale in traffic.results])
     scores = Sink(dut, "scores", pace, traffic.scores)
     blocks = Sink(dut, "blocks", pace,
@@ -225,5 +231,7 @@ async def streams(dut):
                   options["scenario"], config.rows, config.cols, config.lanes, stall,
                   total["busy"], span, 100 * occupancy, total)
     assert occupancy >= options["occupancy"], (occupancy, total)
+    for name in options["states"]:
+        assert total[name] > 0, f"{name} did not occur"
 
 

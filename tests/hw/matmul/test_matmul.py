@@ -53,12 +53,14 @@ def verilog(name):
 
 
 def run(name, scenario, *, seed=1, stall=0.0, ahead=1, head_start=0, occupancy=0.0,
-        max_cycles=200_000, spoil=0):
+        max_cycles=200_000, spoil=0, weights_stall=0.0, results_stall=0.0, states=()):
     text = verilog(name)
     run_bench({"matmul.v": text}, list(read_ports(text, TOP).values()), BENCH, top=TOP, seed=seed,
               parameters={"config": asdict(CONFIGS[name]), "scenario": scenario, "seed": seed,
                           "stall": stall, "ahead": ahead, "head_start": head_start,
-                          "occupancy": occupancy, "max_cycles": max_cycles, "spoil": spoil})
+                          "occupancy": occupancy, "max_cycles": max_cycles, "spoil": spoil,
+                          "weights_stall": weights_stall, "results_stall": results_stall,
+                          "states": states})
 
 
 @pytest.mark.parametrize("name, scenario, stall", [
@@ -82,6 +84,16 @@ def test_bit_exact_on_every_size(name, scenario, stall):
 def test_array_never_idles_when_data_is_there(scenario):
     """Passes follow each other without a gap across groups, tiles and instructions."""
     run("4x8", scenario, ahead=9, head_start=700, occupancy=1.0)
+
+
+def test_no_pass_starts_before_its_weights_arrived():
+    run("4x8", "decode", ahead=9, weights_stall=0.7, states=["wait_weights"])
+
+
+def test_scales_of_a_block_stay_until_its_last_row():
+    """Results are taken so slowly that more blocks are due than there are slots for scales."""
+    run("4x8", "decode", ahead=9, head_start=700, results_stall=0.97,
+        states=["wait_accumulator"])
 
 
 def test_bench_notices_a_wrong_word():

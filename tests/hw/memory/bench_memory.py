@@ -125,7 +125,7 @@ async def long_stream(dut):
     def prepare(scenario):
         for part in range(4):
             scenario.matmul(1000 * part, 300 + part)
-        for elems in (1, 16, 150):
-            scenario.linear(100 * elems % 3000, elems)
+        for index, elems in enumerate((1, 16, 150)):
+            scenario.linear(3700 + 20 * index, elems)       # behind all weights
 
     await run(dut, prepare)

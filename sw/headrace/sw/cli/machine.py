@@ -38,16 +38,16 @@ def open_device(kind: str, image: Image, *, latency: int = 60, bandwidth: float 
         return GoldenDevice(image.config, memory_bytes=image.total_bytes)
     if kind != "sim":
         raise HeadraceError(f"no device {kind!r}: expected one of {', '.join(KINDS)}")
-    # The simulator, and Amaranth with it, only where they are needed.
-    from headrace.hw.verilog import generate
+    # The simulator only where it is needed; it imports Amaranth only if it must generate.
     from headrace.sim.device import SimDevice
+    from headrace.sim.generation import device_verilog
     from headrace.sim.memory import MemoryOptions
     from headrace.sim.simulation import build_simulation
 
     options = MemoryOptions(latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
     console = notes or Console(quiet=True)
     with console.status(f"generating the RTL of {image.config.name}") as status:
-        verilog = generate(image.config)
+        verilog = device_verilog(image.config)
         status.update(f"building the simulator of {image.config.name}, once for this "
                       f"configuration")
         build_simulation(verilog)

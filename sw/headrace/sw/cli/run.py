@@ -127,7 +127,9 @@ def run(
     found: list[int] = []
     with open_device(device, image, latency=latency, bandwidth=bandwidth,
                      stall_seed=stall_seed, notes=notes) as machine:
-        session = Session(machine, image, chunk=chunk, passes_per_run=passes, check=check)
+        session = Session(machine, image, chunk=chunk, passes_per_run=passes, check=check,
+                          notify=lambda text: notes.print(text, style="yellow", highlight=False,
+                                                          markup=False))
         generated = session.generate(ids, tokens)
         output = _Output(checkpoint, ids)
         start = time.perf_counter()
