@@ -17,7 +17,7 @@ from headrace.sw.cli import main
 from headrace.sw.cli import run as run_command
 from headrace.sw.device import GoldenDevice
 
-from .machines import ODD, TINY, shape, verilog
+from .machines import ODD, TINY, demo, shape, verilog
 
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 48,
@@ -145,7 +145,8 @@ def test_bad_arguments(refused, arguments, parts):
 
 
 @pytest.mark.parametrize("text, parts", [
-    ("memory_bytes = 65536", ["larger than the memory", "465,664", "65,536", "memory_bytes"]),
+    ("memory_bytes = 65536", ["larger than the memory", f"{demo(TINY).total_bytes:,} bytes are needed",
+                               "65,536", "memory_bytes"]),
     ("x_bytes = 256", ["fp32 vectors", "there are 256", "x_bytes"]),
     ("a_bytes = 128", ["int8 activations", "there are 128", "a_bytes"]),
     ("table_elems = 32", ["norm gains", "there are 32", "table_elems"]),

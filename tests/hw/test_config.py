@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from headrace.hw.config import PRESETS, Config, ConfigError, load_config
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from headrace.hw.documents import COUNTER_DOCS, PAGES
 from headrace.hw.regmap import COUNTERS, RECORD_BYTES
 

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from headrace.hw.isa import ENGINES, FIELDS, INSTRUCTION_BYTES, OPCODES, Op, decode, encode
 
 

@@ -119,12 +119,12 @@ def test_good_device_differs_nowhere(device, image):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [PRESETS["tiny"], PRESETS["edge"]], ids=lambda c: c.name)
-def test_good_presets_differ_nowhere(config):
+def test_good_preset_differs_nowhere():
+    config = PRESETS["tiny"]
     image = compiled(config, tied=False, seed=2)
     device = SimDevice(config, generate(config, fill=1, probe=True),
                        memory_bytes=image.total_bytes)
-    assert _all_equal(device, image, ids(33), 4, 3) > 1
+    assert _all_equal(device, image, ids(33), 4, 3) == 6
 
 
 def test_only_a_device_with_a_probe_records(image, device, verilog):

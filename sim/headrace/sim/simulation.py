@@ -46,7 +46,7 @@ class ControlError(HeadraceError):
 
 def build_simulation(verilog: str, *, trace: bool = False) -> Path:
     """The shared library of a device, built unless the cache has it."""
-    wrapper, ports = wrap(verilog)
+    wrapper, ports = wrap(verilog, sampled=True)
     missing = {"irq", "ctrl__awvalid", "ctrl__arvalid"} - {port.name for port in ports}
     if missing:
         raise HeadraceError(f"device {DEVICE!r} has no port {min(missing)!r}: the compiled loop "

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import time
 from typing import Any
 
 import cocotb
@@ -12,6 +13,7 @@ from cocotb.task import resume
 from cocotb.triggers import First, ReadWrite, RisingEdge, Timer
 
 from .memory import Memory, MemoryOptions
+from .native import declare
 from .simulation import PATIENCE, ControlError
 
 
@@ -29,14 +31,16 @@ def parameters() -> dict[str, Any]:
     return json.loads(os.environ.get("HEADRACE_BENCH", "{}"))
 
 
-async def start(dut, *, reset_cycles: int = 4, max_cycles: int = 1_000_000) -> None:
+async def start(dut, *, reset_cycles: int = 4, max_cycles: int = 1_000_000) -> Clock:
     """Start the clock and reset the design; the test fails if it is not over in time.
 
-    The clock runs in compiled code: Python is woken only by what it waits for.
+    The clock, which is returned, runs in compiled code: Python is woken only by what it waits for.
     """
-    Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start(start_high=False)
+    clock = Clock(dut.clk, PERIOD_NS, "ns", impl="gpi")
+    clock.start(start_high=False)
     cocotb.start_soon(_watchdog(max_cycles))
     await reset(dut, reset_cycles)
+    return clock
 
 
 async def reset(dut, cycles: int = 4) -> None:
@@ -73,21 +77,31 @@ class BenchSimulation:
         Width of the AXI port.
     max_cycles : int
         Cycles after which the bench fails.
+
+    Attributes
+    ----------
+    library : ctypes.CDLL
+        The running program, which holds the compiled memory.
+    memory : Memory
+        The memory, with its statistics and error injection.
     """
 
     def __init__(self, dut, memory: np.ndarray, options: MemoryOptions | None = None, *,
                  bus_bytes: int, base: int = 0, max_cycles: int = 100_000_000):
         self._dut = dut
         self._max_cycles = max_cycles
-        # The compiled memory is part of the running program.
-        self.memory = Memory(ctypes.CDLL(None), memory, bus_bytes, options, base)
+        self.library = declare(ctypes.CDLL(None))
+        self.memory = Memory(self.library, memory, bus_bytes, options, base)
+        self._clock: Clock | None = None
+        self._seconds = 0.0
+        self._ran = 0
 
     async def start(self) -> "BenchSimulation":
         """Connect the memory, start the clock, and reset the device; call it once, awaited."""
         self._dut.memory.value = self.memory.handle
         self._idle()
         self._dut.ctrl__wstrb.value = 0xF
-        await start(self._dut, max_cycles=self._max_cycles)
+        self._clock = await start(self._dut, max_cycles=self._max_cycles)
         return self
 
     def _idle(self) -> None:
@@ -146,6 +160,7 @@ class BenchSimulation:
     @resume
     async def run(self, max_cycles: int, until_irq: bool = True, progress: object = None) -> bool:
         """Run until the interrupt is high, or for so many cycles; returns whether it is high."""
+        begin, first = time.perf_counter(), self.cycles
         irq, violation = self._dut.irq, self._dut.violation
         if max_cycles > 0 and not (until_irq and irq.value) and not violation.value:
             stops = [Timer(max_cycles * PERIOD_NS, "ns"), RisingEdge(violation)]
@@ -153,6 +168,8 @@ class BenchSimulation:
                 stops.append(RisingEdge(irq))
             await First(*stops)
             await ReadWrite()
+        self._seconds += time.perf_counter() - begin
+        self._ran += self.cycles - first
         self.memory.check()
         return bool(until_irq and irq.value)
 
@@ -162,6 +179,21 @@ class BenchSimulation:
         return self.memory.cycles
 
     @property
+    def simulated_hz(self) -> float:
+        """Cycles per second of wall-clock time over all calls of :meth:`run`."""
+        return self._ran / self._seconds if self._seconds else 0.0
+
+    @property
     def statistics(self) -> dict[str, Any]:
         """Traffic of the memory, see :attr:`headrace.sim.memory.Memory.statistics`."""
         return self.memory.statistics
+
+    @resume
+    async def close(self) -> None:
+        """Stop the clock and free the memory; another simulation of the design may start then."""
+        if self._clock is not None:
+            self._clock.stop()
+            self._clock = None
+            # The clock's task ends before this comes back.
+            await ReadWrite()
+        self.memory.close()

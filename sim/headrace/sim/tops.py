@@ -35,12 +35,19 @@ _FROM_MEMORY = {
 }
 
 
-def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, list[Port]]:
+def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
+         sampled: bool = False) -> tuple[str, list[Port]]:
     """SystemVerilog of the top around `device`, and the ports of that top.
 
     The AXI port `bus` goes to the memory, and an output `probe`, if there is one, to the log of
-    ``cpp/probe.cpp``; every other port of the device is a port of the top. The top adds ``memory``, the address of the memory object as a number, and ``violation``, high once
-    the protocol checker has stopped the memory.
+    ``cpp/probe.cpp``; every other port of the device is a port of the top. The top adds
+    ``memory``, the address of the memory object as a number, and ``violation``, high once the
+    protocol checker has stopped the memory.
+
+    Inputs other than the clock reach the device at the falling edge of the clock, in the middle
+    between the edges that it acts on; or, if `sampled`, at a rising edge of one more input,
+    ``sample``. So no logic hangs on the inputs of the top themselves: Verilator would evaluate all
+    of it whenever the clock moves, twice a cycle.
 
     Raises
     ------
@@ -55,6 +62,9 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, 
              or name == PROBE]
     outside = [port for port in ports.values() if port not in inner]
     top_ports = [*outside, Port("memory", "input", 64), Port("violation", "output", 1)]
+    if sampled:
+        top_ports.append(Port("sample", "input", 1))
+    late = [port for port in outside if port.direction == "input" and port.name != "clk"]
 
     def typed(kind: str, signal: str) -> str:
         bits = data_bits // 8 if signal == "wstrb" else data_bits
@@ -64,15 +74,20 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, 
     formals += [f"input {typed(kind, name)} {name}" for name, kind in _FROM_MASTER.items()]
     formals += [f"output {typed(kind, name)} {name}" for name, kind in _FROM_MEMORY.items()]
     formals += ["output bit violation"]
-    actuals = ["memory", "rst"]
+    actuals = ["memory", "device_rst"]
     actuals += [_cast(kind, f"{bus}__{name}") for name, kind in _FROM_MASTER.items()]
     actuals += [f"next_{name}" for name in [*_FROM_MEMORY, "violation"]]
 
     lines = [f"module {TOP}(", _list(port.declaration for port in top_ports), ");"]
     lines += ["  import \"DPI-C\" function void headrace_memory_tick(", _list(formals), "  );", ""]
     lines += [f"  logic {port.declaration.split('logic ')[1]};" for port in inner]
-    lines += ["", f"  {device} device("]
-    lines += [_list(f".{name}({name})" for name in ports), "  );", ""]
+    lines += [f"  logic {port.declaration.split('logic ')[1].replace(port.name, _late(port))};"
+              for port in late]
+    lines += ["", f"  always @({'posedge sample' if sampled else 'negedge clk'}) begin"]
+    lines += [f"    {_late(port)} <= {port.name};" for port in late]
+    lines += ["  end", "", f"  {device} device("]
+    lines += [_list(f".{port.name}({_late(port) if port in late else port.name})"
+                    for port in ports.values()), "  );", ""]
     lines += [f"  {typed(kind, name)} next_{name};" for name, kind in _FROM_MEMORY.items()]
     lines += ["  bit next_violation;", "", "  always @(posedge clk) begin"]
     lines += ["    headrace_memory_tick(", _list(actuals), "    );"]
@@ -87,6 +102,11 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, 
                   f"headrace_probe_tick(memory, {PROBE});"]
     lines += ["endmodule", ""]
     return "\n".join(lines), top_ports
+
+
+def _late(port: Port) -> str:
+    # The input as the device sees it.
+    return f"device_{port.name}"
 
 
 def _check(ports: dict[str, Port], device: str, bus: str) -> None:

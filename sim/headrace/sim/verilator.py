@@ -29,10 +29,12 @@ CPP = Path(__file__).parent / "cpp"
 VERILATE = ("--cc", "--exe", "--make", "json", "--prefix", "Vtop", "-Wno-fatal", "-Wno-WIDTH",
             "-O3", "--x-assign", "fast", "--noassert", "--no-timing")
 
-#: Code of every cycle is worth optimising; constructors and initial values are not.
+#: Code of every cycle is worth optimising, constructors and initial values are not. Generated code
+#: runs as fast at -O1 as at -O2 (it is bound by its size), and compiles in two thirds of the time.
 COMMON = ("-std=gnu++17", "-fPIC", "-pipe", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0",
           "-DVM_TIMING=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_SAIF=0")
-FAST = ("-O2", "-fno-semantic-interposition")
+SHARED = ("-O2", "-fno-semantic-interposition")
+FAST = ("-O1", "-fno-semantic-interposition")
 SLOW = ("-O0",)
 
 #: Generated code is compiled in pieces of about this size, in parallel.
@@ -81,7 +83,7 @@ class Design:
         return cache.content_key(
             self.top, self.sources, Path(CPP / self.driver).read_text(), sorted(self.cpp), texts,
             self.output, self.verilator_flags, self.link_flags, self.trace,
-            VERILATE, COMMON, FAST, SLOW, verilator.version, compiler)
+            VERILATE, COMMON, SHARED, FAST, SLOW, verilator.version, compiler)
 
 
 def build(design: Design) -> Path:
@@ -131,7 +133,7 @@ def _build(design: Design, verilator: Verilator, compiler: Compiler, work: Path)
         _compile(compiler, source, product, flags)
         return product
 
-    shared_flags = (*FAST, *system)
+    shared_flags = (*SHARED, *system)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [pool.submit(compile_one, job) for job in jobs]
         shared = [pool.submit(_shared_object, compiler, Path(source), shared_flags,

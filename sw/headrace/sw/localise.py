@@ -33,24 +33,23 @@ def instruction_name(image: Image, index: int) -> str:
     """Index, opcode, and layer or weights of an instruction: ``instruction 7 (ADD, layer 0)``."""
     program = image.program
     code = program[index]
-    addr = {Op.MATMUL: "addr", Op.NORM: "table"}.get(code["op"])
+    op = Op(code["op"])
+    addr = {Op.MATMUL: "addr", Op.NORM: "table"}.get(op)
     if addr is not None:
         names = {region.unit: name for name, region in image.parts.items()}
         part = f", {names[code[addr]]}" if code[addr] in names else ""
-        return f"instruction {index} ({code['op'].name}{part})"
+        return f"instruction {index} ({op.name}{part})"
     # A layer begins with the NORM before its APPEND.
-    layer = -1
-    norm = 0
-    begins = []
+    layer, norm, begins = -1, 0, []
     for at, other in enumerate(program):
         if other["op"] == Op.NORM:
             norm = at
         elif other["op"] == Op.APPEND:
             begins.append(norm)
-    if not code["head"] and code["op"] not in (Op.EMBED, Op.END):
+    if not code["head"] and op not in (Op.EMBED, Op.END):
         layer = sum(begin <= index for begin in begins) - 1
     where = f", layer {layer}" if layer >= 0 else ""
-    return f"instruction {index} ({code['op'].name}{where})"
+    return f"instruction {index} ({op.name}{where})"
 
 
 @dataclass
@@ -93,7 +92,7 @@ class Walk:
         program = self.image.program
         made = [index for index, code in enumerate(program)
                 if self.passes[self._turn].head or not code["head"]]
-        self._own = [index for index in made if "vector" in ENGINES[program[index]["op"]]]
+        self._own = [index for index in made if "vector" in ENGINES[Op(program[index]["op"])]]
         producers = [index for index in made if program[index]["op"] in (Op.MATMUL, Op.ATTN)]
         takers = [index for index in made if program[index]["op"] in _CONSUMERS]
         self._consumers = dict(zip(producers, takers))

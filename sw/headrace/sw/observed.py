@@ -1,5 +1,6 @@
 """Tensors of a device, put together from its recording, beside those of the golden machine."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -104,7 +105,7 @@ class Observed:
     def __init__(self, config: Config, recording: Recording):
         self.config, self.recording = config, recording
         # Records of the softmax pipeline that belong to earlier instructions.
-        self._taken = dict.fromkeys(("scores", "p", "p_scale"), 0)
+        self._taken: Counter[str] = Counter()
 
     def tensors(self, code: Code, golden: Mapping[str, NDArray], *, index: int, position: int,
                 positions: int, limit: int | None = None, kind: Op | None = None) -> list[Tensor]:
@@ -336,8 +337,8 @@ class Observed:
         for name, source in (("rescale", "rescale"), ("p_scale", "act_scale"),
                              ("inv_sum", "inv_sum")):
             values, written = _fit(factors[source][:, 0], size // tokens)
-            device, there = (part.reshape(shape[:3]) for part in (values.view(np.float32),
-                                                                  written))
+            device = values.view(np.float32).reshape(shape[:3])
+            there = written.reshape(shape[:3])
             if name == "inv_sum":
                 # Of the last block only: the others' is not used.
                 device, there = device[:, -1], there[:, -1]

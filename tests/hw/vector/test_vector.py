@@ -39,7 +39,7 @@ def probe(config):
     return device, component_verilog(device, "probe")
 
 
-def run(config, name, tmp_path, *, stall, seed=1, extreme=0.02, cycles=60000):
+def run(config, name, tmp_path, *, stall, seed=1, extreme=0.02, cycles=120000):
     model = VectorModel(config, seed=seed, extreme=extreme)
     x_start = model.x.copy()
     program(model, name)

@@ -21,7 +21,7 @@ class KVBuffer(wiring.Component):
     ports never meet on a word. A read that was started before a write returns the old contents;
     the *appended* token keeps reads of the blocks that an APPEND touches behind its writes.
 
-    Latency: 3 cycles from an idle state. Throughput: one beat per cycle, across bursts.
+    Latency: 4 cycles from an idle state. Throughput: one beat per cycle, across bursts.
 
     Parameters
     ----------

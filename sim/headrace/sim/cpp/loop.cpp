@@ -43,13 +43,16 @@ public:
 #endif
     }
 
-    // A cycle has two halves, so that handshakes are seen as they stand just before the edge.
+    // Show the device its inputs, so that handshakes are seen as they stand just before the edge.
     void settle() {
-        top_.clk = 0;
+        top_.sample = 1;
         eval();
+        top_.sample = 0;
     }
     void edge() {
         top_.clk = 1;
+        eval();
+        top_.clk = 0;
         eval();
     }
 
@@ -57,18 +60,16 @@ public:
         top_.rst = 1;
         CTRL(awvalid) = CTRL(wvalid) = CTRL(bready) = 0;
         CTRL(arvalid) = CTRL(rready) = 0;
-        for (unsigned cycle = 0; cycle < cycles; cycle++) {
-            settle();
-            edge();
-        }
+        settle();
+        for (unsigned cycle = 0; cycle < cycles; cycle++) edge();
         top_.rst = 0;
     }
 
     Stop run(uint64_t cycles, bool until_irq) {
+        settle();
         for (uint64_t cycle = 0; cycle < cycles; cycle++) {
             if (top_.violation) return kViolation;
             if (until_irq && top_.irq) return kInterrupt;
-            settle();
             edge();
         }
         if (top_.violation) return kViolation;
