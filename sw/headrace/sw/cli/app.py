@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from . import cache, configs, quality, run, verilog
+from . import cache, configs, quality, run, synth, verilog
 
 
 __all__ = ["app"]
@@ -32,6 +32,7 @@ def _main(show_version: Annotated[bool, typer.Option(
 
 app.command("run")(run.run)
 app.command("verilog")(verilog.verilog)
+app.command("synth")(synth.synth)
 app.command("configs")(configs.configs)
 app.command("quality")(quality.quality)
 app.command("cache")(cache.cache)
