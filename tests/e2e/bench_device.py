@@ -42,6 +42,7 @@ def _open_twice(dut):
             assert device.read_register("id") == ID
             device.write_register("kv_base", fill)
             assert device.read_register("kv_base") == fill
+            assert device.simulation.cycles < 40
             assert not device.wait_interrupt(100)
             assert (device.read_memory(0, 1 << 16) == fill).all()
     try:

@@ -167,6 +167,14 @@ def test_impossible_configuration(refused, tmp_path, text, parts):
         assert part in message
 
 
+def test_json_file_that_cannot_be_written(refused, tmp_path):
+    message = refused("run", "demo", *IDS, "--json", tmp_path)
+    assert message == f"headrace: --json {tmp_path}: is a folder: expected a file to write"
+    (tmp_path / "file").touch()
+    message = refused("run", "demo", *IDS, "--json", tmp_path / "file" / "out.json")
+    assert f"cannot write to {tmp_path / 'file'}: " in message
+
+
 class _Faulty(SimDevice):
     """A device whose memory answers part of the image with an error."""
 

@@ -38,14 +38,6 @@ def test_cache_partly_in_the_buffer(heads):
     assert on_rtl(image, prompt, 3).same(on_golden(image, prompt, 3))
 
 
-def test_buffer_holds_less_than_a_block():
-    """A block that does not fit as a whole is not held."""
-    image = synthetic(TINY)
-    image = dataclasses.replace(image, kv_pinned=2 * image.cache.block_units - 1)
-    prompt = ids(40, seed=2)
-    assert on_rtl(image, prompt, 3).same(on_golden(image, prompt, 3))
-
-
 def test_conversations_follow_each_other():
     """A second one on the same device meets the leavings of the first one, and ignores them."""
     image = synthetic(TINY)

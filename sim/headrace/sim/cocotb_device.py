@@ -1,5 +1,7 @@
 """The device of a cocotb bench behind the driver's interface."""
 
+from typing import cast
+
 import numpy as np
 from cocotb.task import resume
 
@@ -7,6 +9,7 @@ from headrace.hw.config import Config
 
 from .device import SimDevice
 from .memory import MemoryOptions
+from .simulation import Simulation
 from .testbench import BenchSimulation
 
 
@@ -54,7 +57,8 @@ class CocotbDevice(SimDevice):
                 self._dut, self.memory, self._options, bus_bytes=self.config.port_bytes,
                 base=self.memory_base, max_cycles=self._max_cycles)
             resume(simulation.start)()
-            self._simulation = simulation
+            # It has the same calls.
+            self._simulation = cast(Simulation, simulation)
 
     def replica(self) -> None:
         """There is none: make the same run on a :class:`SimDevice`, which takes the same cycles."""

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,6 @@ from .ports import read_ports
 from .probe import Probe
 from .simulation import Simulation
 from .tops import DEVICE, PROBE
-
-
-if TYPE_CHECKING:
-    from .testbench import BenchSimulation
 
 
 __all__ = ["SimDevice"]
@@ -52,7 +47,7 @@ class SimDevice(Device):
 
     Attributes
     ----------
-    simulation : Simulation or BenchSimulation
+    simulation : Simulation
         The simulation, open between :meth:`open` and :meth:`close`.
     """
 
@@ -67,7 +62,7 @@ class SimDevice(Device):
         self.memory_bytes = memory_bytes or config.memory_bytes
         self._verilog, self._options, self._trace = verilog, options, trace
         self._fill = copy.deepcopy(fill)
-        self._simulation: Simulation | BenchSimulation | None = None
+        self._simulation: Simulation | None = None
         self._simulated_hz = 0.0
         # Zeros are not touched until used; a full memory of gigabytes would be.
         self.memory: NDArray[np.uint8] = (
@@ -79,7 +74,7 @@ class SimDevice(Device):
             self.memory[:] = fill
 
     @property
-    def simulation(self) -> "Simulation | BenchSimulation":
+    def simulation(self) -> Simulation:
         """The simulation of the opened device."""
         if self._simulation is None:
             raise HeadraceError("sim: the device is not open: use it as a context manager")

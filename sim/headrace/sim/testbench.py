@@ -192,6 +192,8 @@ class BenchSimulation:
     async def close(self) -> None:
         """Stop the clock and free the memory; another simulation of the design may start then."""
         if self._clock is not None:
+            # Stopped high, the clock falls before it rises again: the next reset is in time.
+            await RisingEdge(self._dut.clk)
             self._clock.stop()
             self._clock = None
             # The clock's task ends before this comes back.

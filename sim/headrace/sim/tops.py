@@ -45,9 +45,9 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     protocol checker has stopped the memory.
 
     Inputs other than the clock reach the device at the falling edge of the clock, in the middle
-    between the edges that it acts on; or, if `sampled`, at a rising edge of one more input,
-    ``sample``. So no logic hangs on the inputs of the top themselves: Verilator would evaluate all
-    of it whenever the clock moves, twice a cycle.
+    between the edges that it acts on; or, if `sampled`, when one more input, ``sample``, changes.
+    So no logic hangs on the inputs of the top themselves: Verilator would evaluate all of it
+    whenever the clock moves, twice a cycle.
 
     Raises
     ------
@@ -81,9 +81,11 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     lines = [f"module {TOP}(", _list(port.declaration for port in top_ports), ");"]
     lines += ["  import \"DPI-C\" function void headrace_memory_tick(", _list(formals), "  );", ""]
     lines += [f"  logic {port.declaration.split('logic ')[1]};" for port in inner]
-    lines += [f"  logic {port.declaration.split('logic ')[1].replace(port.name, _late(port))};"
-              for port in late]
-    lines += ["", f"  always @({'posedge sample' if sampled else 'negedge clk'}) begin"]
+    # Before the first falling edge, the device is in reset.
+    lines += [f"  logic {port.declaration.split('logic ')[1].replace(port.name, _late(port))}"
+              f"{' = 1' if port.name == 'rst' else ''};" for port in late]
+    event = "posedge sample, negedge sample" if sampled else "negedge clk"
+    lines += ["", f"  always @({event}) begin"]
     lines += [f"    {_late(port)} <= {port.name};" for port in late]
     lines += ["  end", "", f"  {device} device("]
     lines += [_list(f".{port.name}({_late(port) if port in late else port.name})"

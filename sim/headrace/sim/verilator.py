@@ -79,9 +79,9 @@ class Design:
 
     def key(self, verilator: Verilator, compiler: Compiler) -> str:
         """Hash of everything that the product depends on."""
-        texts = {path.name: path.read_text() for path in sorted(CPP.iterdir()) if path.is_file()}
+        own = {name: (CPP / name).read_text() for name in self.cpp}
         return cache.content_key(
-            self.top, self.sources, Path(CPP / self.driver).read_text(), sorted(self.cpp), texts,
+            self.top, self.sources, Path(CPP / self.driver).read_text(), own, _headers(),
             self.output, self.verilator_flags, self.link_flags, self.trace,
             VERILATE, COMMON, SHARED, FAST, SLOW, verilator.version, compiler)
 
@@ -116,30 +116,28 @@ def _build(design: Design, verilator: Verilator, compiler: Compiler, work: Path)
     files = json.loads((generated / "Vtop.json").read_text())["sources"]
     include = verilator.root / "include"
     defines = (f"-DVM_TRACE={int(design.trace)}", f"-DVM_TRACE_VCD={int(design.trace)}")
-    system = (*COMMON, *defines, f"-I{include}", f"-I{include / 'vltstd'}")
+    flags = (*COMMON, *defines)
+    folders = (f"-I{include}", f"-I{include / 'vltstd'}")
     fast = _pieces(generated, "fast", [*files.get("classes_fast", ()),
                                        *files.get("support_fast", ())])
     slow = _pieces(generated, "slow", [*files.get("classes_slow", ()),
                                        *files.get("support_slow", ())])
-    own = (*FAST, *system, f"-I{generated}")
-    jobs = [(piece, own) for piece in [*fast, CPP / design.driver]]
-    jobs += [(piece, (*SLOW, *system, f"-I{generated}")) for piece in slow]
+    jobs = [(piece, FAST) for piece in [*fast, CPP / design.driver]]
+    jobs += [(piece, SLOW) for piece in slow]
     # The biggest first, so that the last to end is a small one.
     jobs.sort(key=lambda job: -job[0].stat().st_size)
 
-    def compile_one(job: tuple[Path, tuple[str, ...]]) -> Path:
-        source, flags = job
+    def compile_one(job: tuple[Path, Sequence[str]]) -> Path:
+        source, level = job
         product = work / f"{source.stem}.o"
-        _compile(compiler, source, product, flags)
+        _compile(compiler, source, product, (*level, *flags, *folders, f"-I{generated}"))
         return product
 
-    shared_flags = (*SHARED, *system)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [pool.submit(compile_one, job) for job in jobs]
-        shared = [pool.submit(_shared_object, compiler, Path(source), shared_flags,
-                              verilator.version) for source in files["global"]]
-        shared += [pool.submit(_shared_object, compiler, CPP / source, shared_flags,
-                               verilator.version) for source in design.cpp]
+        shared = [pool.submit(_shared_object, compiler, Path(source), flags, folders,
+                              verilator.version)
+                  for source in [*files["global"], *(CPP / name for name in design.cpp)]]
         linked = [str(job.result()) for job in [*objects, *shared]]
     kind = ("-shared", "-Wl,-Bsymbolic") if design.output.endswith(".so") else ("-rdynamic",)
     _run([compiler.command, *kind, *linked, *design.link_flags, "-pthread", "-o", design.output],
@@ -172,13 +170,19 @@ def _pieces(generated: Path, kind: str, sources: list[str]) -> list[Path]:
     return pieces
 
 
-def _shared_object(compiler: Compiler, source: Path, flags: Sequence[str], version: str) -> Path:
+def _headers() -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(CPP.glob("*.h"))}
+
+
+def _shared_object(compiler: Compiler, source: Path, flags: Sequence[str], folders: Sequence[str],
+                   version: str) -> Path:
     """Object file of a source that depends on no design: compiled once for all of them."""
-    texts = {path.name: path.read_text() for path in sorted(CPP.glob("*.h"))}
-    key = cache.content_key(source.read_text(), texts, flags, version, compiler)
+    # Where Verilator's headers are says nothing: its version says what is in them.
+    key = cache.content_key(source.read_text(), _headers(), SHARED, flags, version, compiler)
     place = cache.obtain(
         "objects", key, source.name,
-        lambda work: _compile(compiler, source, work / f"{source.stem}.o", flags))
+        lambda work: _compile(compiler, source, work / f"{source.stem}.o",
+                              (*SHARED, *flags, *folders)))
     return place / f"{source.stem}.o"
 
 

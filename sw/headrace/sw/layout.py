@@ -111,7 +111,8 @@ def unpack_weights(fmt: Format, raw: NDArray[np.uint8], *, tiles: int, groups: i
     """
     count = 4 if fmt == Format.W4A else 2
     packed = raw.reshape(tiles, groups, block_words(fmt, group), stride)
-    header = np.ascontiguousarray(packed[:, :, :count]).view("<u2")
+    # Flat rows first: with one column a word is shorter than a scale.
+    header = np.ascontiguousarray(packed[:, :, :count]).reshape(tiles, groups, -1).view("<u2")
     header = header.reshape(tiles, groups, count // 2, stride)[..., :cols]
 
     def columns(values: NDArray[Any]) -> NDArray[Any]:

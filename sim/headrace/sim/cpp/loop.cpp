@@ -23,6 +23,8 @@ constexpr unsigned kPatience = 10000;  // cycles that the control port may take 
 class Loop {
 public:
     Loop(uint64_t memory, const char* trace) : top_{&context_, ""} {
+        // The first evaluation only takes down the levels that edges are told from.
+        top_.eval();
         top_.memory = memory;
         CTRL(wstrb) = 0xF;
 #if VM_TRACE
@@ -45,9 +47,8 @@ public:
 
     // Show the device its inputs, so that handshakes are seen as they stand just before the edge.
     void settle() {
-        top_.sample = 1;
+        top_.sample ^= 1;
         eval();
-        top_.sample = 0;
     }
     void edge() {
         top_.clk = 1;

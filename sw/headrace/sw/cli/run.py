@@ -116,6 +116,9 @@ def run(
     """
     notes = Console(stderr=True, quiet=quiet)
     chosen = load_config(config)
+    if json_file is not None and json_file.is_dir():
+        # Now, not after a long run.
+        raise HeadraceError(f"--json {json_file}: is a folder: expected a file to write")
     checkpoint = load_checkpoint(model)
     ids = _prompt(checkpoint, prompt, prompt_ids)
     with notes.status("compiling the model") as status:
@@ -146,8 +149,8 @@ def run(
             "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
             "wall_seconds": time.perf_counter() - start,
         }
+    print_report(report, chosen, notes)
     if json_file is not None:
         write_files(json_file.parent, {json_file.name: json.dumps(report, indent=1) + "\n"})
-    print_report(report, chosen, notes)
     if difference is not None:
         raise difference

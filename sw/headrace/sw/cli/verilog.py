@@ -31,8 +31,8 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
                 os.unlink(temporary)
                 raise
     except OSError as error:
-        raise HeadraceError(f"cannot write to {folder}: {error.strerror}. Choose a folder that "
-                            f"can be written, with -o") from error
+        raise HeadraceError(f"cannot write to {folder}: {error.strerror}: expected a folder that "
+                            f"can be written") from error
 
 
 def verilog(
