@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headrace.sim.dram import DRAMS
 from headrace.sw.cli import main
 
 
@@ -36,6 +37,13 @@ def test_built_in_model(tmp_path):
     for each in report["passes"]:
         assert 0 < each["port_utilisation"] <= 1 and 0 < each["array_utilisation"] <= 1
         assert each["kv_hits"] and not each["kv_misses"]
+
+
+def test_help_names_every_dram(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    text = "".join(capsys.readouterr().out.split())
+    assert all(name in text.replace("│", "") for name in DRAMS)
 
 
 def test_dram(tmp_path, capsys):

@@ -7,8 +7,8 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_uint, c_uint32, c_uint6
 __all__ = ["declare"]
 
 
-#: Result and arguments of the functions in ``cpp/memory_api.cpp``, ``traffic.cpp``, ``loop.cpp`` and
-#: ``probe.cpp``.
+#: Result and arguments of the functions in ``cpp/memory_api.cpp``, ``traffic.cpp``, ``loop.cpp``
+#: and ``probe.cpp``.
 _FUNCTIONS = {
     "headrace_memory_new": (c_void_p, [c_void_p, c_uint64, c_uint64, c_uint]),
     "headrace_memory_delete": (None, [c_void_p]),
