@@ -1,6 +1,7 @@
 """Synthesis: figures of a known design, and failures that say why."""
 
 import pytest
+
 from headrace.boards import synthesis
 from headrace.sw.errors import HeadraceError
 

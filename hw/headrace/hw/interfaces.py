@@ -5,7 +5,7 @@
 
 from amaranth import *
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from .config import Config
 from .isa import FIELDS, INSTRUCTION_BYTES

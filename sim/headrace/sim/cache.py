@@ -27,7 +27,8 @@ class Entry:
     Attributes
     ----------
     kind : str
-        ``"builds"``, whole simulators, or ``"objects"``, compiled files that builds share.
+        ``"builds"``, whole simulators; ``"objects"``, compiled files that builds share; or
+        ``"verilog"``, generated devices.
     key : str
         Hash of the content.
     label : str

@@ -22,8 +22,8 @@ def cache(
 ):
     """Show the cache of simulator builds, or clear it.
 
-    Builds are kept by content: the same configuration and tools are built once. The environment
-    variable HEADRACE_CACHE moves the cache.
+    Verilog and builds are kept by content: the same configuration and tools are built once. The
+    environment variable HEADRACE_CACHE moves the cache.
     """
     from headrace.sim import cache as builds
     if clear:
