@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headrace.sim.dram import DRAMS
 from headrace.sw.cli import main
 
 
@@ -36,6 +37,30 @@ def test_built_in_model(tmp_path):
     for each in report["passes"]:
         assert 0 < each["port_utilisation"] <= 1 and 0 < each["array_utilisation"] <= 1
         assert each["kv_hits"] and not each["kv_misses"]
+
+
+def test_help_names_every_dram(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    text = "".join(capsys.readouterr().out.split())
+    assert all(name in text.replace("│", "") for name in DRAMS)
+
+
+def test_dram(tmp_path, capsys):
+    command = ("demo", "--prompt-ids", "1,454", "--tokens", "1")
+    found = _run(tmp_path, *command, "--memory", "sdr-133-x16", "--check")
+    assert found["check"] == "bit-exact" and found["memory"] == "sdr-133-x16"
+    dram = found["dram"]
+    # An access has 16 bytes, and the device reads hardly a byte that it does not need.
+    read = sum(found["totals"]["bytes_read"].values())
+    assert read / 16 <= dram["reads"] + dram["forwarded"] < 1.1 * read / 16
+    assert dram["hits"] > 0.9 * dram["reads"]
+    # The clock of 133 1/3 MHz against 50 MHz; a refresh every 7.8125 us.
+    assert dram["refreshes"] == pytest.approx(dram["clocks"] / 1042, abs=1)
+    assert f"sdr-133-x16: {dram['reads'] + dram['writes']:,} accesses" in capsys.readouterr().err
+    ideal = _run(tmp_path, *command)
+    assert ideal["memory"] == "ideal" and ideal["dram"] is None
+    assert ideal["tokens"] == found["tokens"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from headrace.hw.config import PRESETS
 from headrace.sim.device import SimDevice
+from headrace.sim.dram import DRAMS
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.cli import main
 from headrace.sw.cli import run as run_command
@@ -136,6 +137,9 @@ def test_damaged_checkpoint(model, refused, name):
     (("demo", *IDS, "--device", "sim", "--latency", 0), ["latency is 0"]),
     (("demo", *IDS, "--device", "sim", "--bandwidth", 0), ["bandwidth is 0"]),
     (("demo", *IDS, "--device", "sim", "--bandwidth", 1.5), ["bandwidth is 1.5"]),
+    (("demo", *IDS, "--device", "sim", "--memory", "ddr9"), ["no DRAM 'ddr9'", *DRAMS]),
+    (("demo", *IDS, "--device", "sim", "--memory", "hbm2-pc", "--latency", 9),
+     ["latency is 9", "ideal memory"]),
     (("demo", *IDS, "--device", "sim", "--stall-seed=-1"), ["stall_seed is -1"]),
 ], ids=lambda value: " ".join(map(str, value[:6])) if isinstance(value, tuple) else "")
 def test_bad_arguments(refused, arguments, parts):

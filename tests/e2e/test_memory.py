@@ -42,6 +42,8 @@ OPTIONS = {
     "long stalls": MemoryOptions(latency=4, stall_seed=9, stall_probability=0.8),
     "all at once": MemoryOptions(latency=25, write_latency=90, bandwidth=0.5, stall_seed=11,
                                  stall_probability=0.5, depth=3),
+    "SDR SDRAM": MemoryOptions(dram="sdr-133-x16", clk_hz=TINY.clk_hz),
+    "DDR4 with stalls": MemoryOptions(dram="ddr4-2400-x64", clk_hz=333_333_331, stall_seed=4),
 }
 
 
@@ -55,6 +57,12 @@ def test_timing_changes_no_bit(name, reference, smooth):
 @pytest.mark.parametrize("seed", [5, 6])
 def test_stalls_on_the_odd_machine(seed, reference):
     options = MemoryOptions(latency=12, stall_seed=seed, stall_probability=0.5)
+    assert on_rtl(_image(ODD), PROMPT, TOKENS, options=options).same(reference)
+
+
+@pytest.mark.parametrize("dram", ["ddr3-1600-x16", "hbm2-pc"])
+def test_dram_on_the_odd_machine(dram, reference):
+    options = MemoryOptions(dram=dram, clk_hz=ODD.clk_hz)
     assert on_rtl(_image(ODD), PROMPT, TOKENS, options=options).same(reference)
 
 

@@ -96,6 +96,10 @@ class SimDevice(Device):
         # Reports are also made after the end.
         return self._simulation.simulated_hz if self._simulation else self._simulated_hz
 
+    @property
+    def dram_statistics(self) -> dict[str, int] | None:
+        return self.simulation.statistics.get("dram")
+
     def read_register(self, name: str) -> int:
         return self.simulation.read_csr(offset(name))
 

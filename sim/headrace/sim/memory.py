@@ -10,6 +10,7 @@ import numpy as np
 from headrace.hw.config import CLASSES
 from headrace.sw.errors import HeadraceError
 
+from .dram import Dram, find_dram
 from .native import declare
 
 
@@ -18,7 +19,8 @@ __all__ = ["MEMORY_SOURCES", "Memory", "MemoryOptions", "ProtocolViolation", "RE
 
 #: The compiled model: what a build adds to the Verilated design.
 MEMORY_SOURCES = ("axi_checker.cpp", "axi_memory.cpp", "axi_memory_reads.cpp",
-                  "axi_memory_writes.cpp", "axi_statistics.cpp", "memory_api.cpp", "probe.cpp")
+                  "axi_memory_writes.cpp", "axi_statistics.cpp", "dram_banks.cpp",
+                  "dram_controller.cpp", "dram_timing.cpp", "memory_api.cpp", "probe.cpp")
 
 
 #: Error responses by name.
@@ -59,6 +61,11 @@ class MemoryOptions:
         Bursts of each direction that the memory accepts before it answers the first.
     max_burst_beats, max_reads, max_writes : int
         Limits that the device promises: longest burst, and most bursts in flight (0: no limit).
+    dram : str or Dram, optional
+        A preset of :data:`headrace.sim.dram.DRAMS`, or another DRAM, whose timing decides in place
+        of `latency`, `write_latency` and `bandwidth`, which then keep their defaults.
+    clk_hz : int, optional
+        Clock of the port; a DRAM needs it.
     """
 
     latency: int = 60
@@ -71,12 +78,15 @@ class MemoryOptions:
     max_burst_beats: int = 256
     max_reads: int = 0
     max_writes: int = 0
+    dram: str | Dram | None = None
+    clk_hz: int | None = None
 
     def __post_init__(self):
         for name, low, high in (("latency", 1, 10**6), ("write_latency", 1, 10**6),
                                 ("stall_seed", 0, 2**48), ("stall_probability", 0, 0.95),
                                 ("depth", 1, 4096), ("max_burst_beats", 1, 256),
-                                ("max_reads", 0, 4096), ("max_writes", 0, 4096)):
+                                ("max_reads", 0, 4096), ("max_writes", 0, 4096),
+                                ("clk_hz", 1, 10**10)):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise HeadraceError(f"memory option {name} is {value}, must be from {low} to "
@@ -87,11 +97,27 @@ class MemoryOptions:
         if self.reorder not in _REORDER:
             raise HeadraceError(f"memory option reorder is {self.reorder!r}, must be one of "
                                 f"{', '.join(_REORDER)}")
+        if self.dram is not None:
+            self._check_dram()
+
+    def _check_dram(self) -> None:
+        if isinstance(self.dram, str):
+            find_dram(self.dram)
+        if self.clk_hz is None:
+            raise HeadraceError("memory option clk_hz is missing: the timing of a DRAM needs the "
+                                "clock of the port")
+        for name in ("latency", "write_latency", "bandwidth"):
+            if getattr(self, name) != getattr(type(self), name):
+                raise HeadraceError(f"memory option {name} is {getattr(self, name)}, but belongs "
+                                    f"to the ideal memory: a DRAM has its own timing")
 
     @property
     def native(self) -> dict[str, float]:
         """The options of the compiled memory, by its names."""
+        dram = find_dram(self.dram) if isinstance(self.dram, str) else self.dram
+        timing = {} if dram is None else dram.native(self.clk_hz or 1)
         return {
+            **timing, "dram_enabled": int(dram is not None),
             "read_latency": self.latency,
             "write_latency": self.write_latency or self.latency,
             "bandwidth": self.bandwidth,
@@ -168,6 +194,10 @@ class Memory:
         traffic class (bytes written are those whose strobe was set), ``beats``, ``stalls`` (data
         channel, VALID without READY) and ``idle``, which add up to ``cycles``; ``address_stalls``,
         ``errors`` (responses other than OKAY), ``outstanding`` bursts now and ``max_outstanding``.
+        With a DRAM also ``dram``: ``clocks`` of it, ``reads`` and ``writes``, which divide into
+        ``hits`` (row open), ``misses`` (bank closed) and ``conflicts`` (another row open),
+        ``activates``, ``precharges``, ``refreshes``, ``turnarounds`` of the data bus, and accesses
+        without a command: reads ``forwarded`` from a waiting write, writes ``merged`` into one.
         """
         found = json.loads(self._library.headrace_memory_statistics(self.handle))
         for traffic in (found["read"], found["write"]):

@@ -7,7 +7,8 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_uint, c_uint32, c_uint6
 __all__ = ["declare"]
 
 
-#: Result and arguments of the functions in ``cpp/memory_api.cpp``, ``loop.cpp`` and ``probe.cpp``.
+#: Result and arguments of the functions in ``cpp/memory_api.cpp``, ``traffic.cpp``, ``loop.cpp``
+#: and ``probe.cpp``.
 _FUNCTIONS = {
     "headrace_memory_new": (c_void_p, [c_void_p, c_uint64, c_uint64, c_uint]),
     "headrace_memory_delete": (None, [c_void_p]),
@@ -19,6 +20,11 @@ _FUNCTIONS = {
     "headrace_memory_statistics": (c_char_p, [c_void_p]),
     "headrace_memory_reset_statistics": (None, [c_void_p]),
     "headrace_memory_cycles": (c_uint64, [c_void_p]),
+    "headrace_traffic_reset": (None, [c_void_p]),
+    "headrace_traffic_run": (c_uint64, [c_void_p, c_uint64, c_void_p, c_void_p, c_uint, c_uint,
+                                        c_uint64, c_uint64, c_void_p, c_void_p]),
+    "headrace_traffic_record": (None, [c_void_p, c_int]),
+    "headrace_traffic_records": (POINTER(c_uint64), [c_void_p, POINTER(c_uint64)]),
     "headrace_loop_new": (c_void_p, [c_uint64, c_char_p]),
     "headrace_loop_delete": (None, [c_void_p]),
     "headrace_loop_reset": (None, [c_void_p, c_uint]),

@@ -19,7 +19,7 @@ from . import cache
 from .toolchain import Compiler, Verilator, find_compiler, find_verilator
 
 
-__all__ = ["BuildError", "Design", "build"]
+__all__ = ["BuildError", "CPP", "Design", "build", "compile_library"]
 
 
 #: C++ of this package; see the files there.
@@ -184,6 +184,12 @@ def _shared_object(compiler: Compiler, source: Path, flags: Sequence[str], folde
         lambda work: _compile(compiler, source, work / f"{source.stem}.o",
                               (*SHARED, *flags, *folders)))
     return place / f"{source.stem}.o"
+
+
+def compile_library(compiler: Compiler, sources: Sequence[Path], product: Path) -> None:
+    """Compile C++ files that need no design to a shared library."""
+    _run([compiler.command, *SHARED, *COMMON, "-shared", "-Wl,-Bsymbolic", *map(str, sources),
+          "-o", str(product)], product.parent, f"compiling {product.name} failed")
 
 
 def _compile(compiler: Compiler, source: Path, product: Path, flags: Sequence[str]) -> None:

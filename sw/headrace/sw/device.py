@@ -80,6 +80,11 @@ class Device(ABC):
         """Cycles per second of a simulation."""
         return None
 
+    @property
+    def dram_statistics(self) -> dict[str, int] | None:
+        """Commands and row hits of a simulated DRAM since the beginning."""
+        return None
+
     def open(self) -> None:     # noqa: B027 (nothing to do for some devices)
         """Make the device ready."""
 

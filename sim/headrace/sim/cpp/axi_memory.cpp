@@ -12,6 +12,9 @@ AxiMemory::AxiMemory(uint8_t* data, uint64_t base, uint64_t bytes, unsigned bus_
 }
 
 bool AxiMemory::set(const std::string& option, double value) {
+    if (option.rfind("dram_", 0) == 0) {
+        return dram_.set(option.substr(5), static_cast<uint64_t>(value));
+    }
     if (!options_.set(option, value)) return false;
     configure();
     return true;
@@ -30,12 +33,23 @@ void AxiMemory::configure() {
 
 void AxiMemory::reset_statistics() {
     statistics_ = {};
+    dram_.controller().statistics = {};
     statistics_.read.outstanding = statistics_.read.max_outstanding = checker_.reads();
     statistics_.write.outstanding = statistics_.write.max_outstanding = checker_.writes();
 }
 
+std::string AxiMemory::report() const {
+    std::string text = statistics_.json();
+    if (dram_.enabled()) {
+        text.pop_back();
+        text += ", \"dram\": " + dram_.controller().statistics.json() + "}";
+    }
+    return text;
+}
+
 void AxiMemory::forget() {
     out_ = {};
+    if (dram_.enabled()) dram_.reset();
     reads_.clear();
     writes_.clear();
     unaccepted_ = 0;
@@ -60,6 +74,7 @@ const AxiOutputs& AxiMemory::tick(const AxiInputs& in) {
     take_write_data(in);
     read_budget_.earn();
     write_budget_.earn();
+    if (dram_.enabled()) dram_.tick();
     offer_read_data();
     offer_write_response();
     open_ready();
@@ -69,7 +84,7 @@ const AxiOutputs& AxiMemory::tick(const AxiInputs& in) {
 }
 
 AxiMemory::Burst AxiMemory::start(const AxiAddress& address) {
-    Burst burst{address.addr, address.id, address.beats(), 0, 0, true, {}, {}};
+    Burst burst{address.addr, address.id, address.beats(), 0, 0, true, 0, {}, {}};
     if (!spare_.empty()) {
         burst.data = std::move(spare_.back());
         spare_.pop_back();
@@ -79,8 +94,17 @@ AxiMemory::Burst AxiMemory::start(const AxiAddress& address) {
 }
 
 // Whether the memory may answer a burst now.
-bool AxiMemory::answerable(const Burst& burst, bool write) const {
-    return burst.due <= cycle_ && (!write || (burst.accepted && burst.taken == burst.beats));
+bool AxiMemory::answerable(const Burst& burst, bool write) {
+    if (burst.due > cycle_) return false;
+    if (!write) return arrived(burst);
+    return burst.accepted && burst.taken == burst.beats &&
+           (!dram_.enabled() || dram_.written(burst.ticket));
+}
+
+// Whether the next beat of a read has come from the DRAM, if there is one.
+bool AxiMemory::arrived(const Burst& burst) {
+    return !dram_.enabled() ||
+           dram_.arrived(burst.ticket, uint64_t{burst.taken + 1} * bus_bytes_);
 }
 
 // The burst to answer next: the oldest, or any that is the oldest of its ID.
@@ -104,7 +128,8 @@ void AxiMemory::open_ready() {
     const bool owed = std::any_of(writes_.begin(), writes_.end(), [](const Burst& burst) {
         return burst.taken < burst.beats;
     });
-    out_.wready = owed && w_stalls_.open() && write_budget_.open();
+    out_.wready = owed && w_stalls_.open() && write_budget_.open() &&
+                  (!dram_.enabled() || dram_.write_room());
 }
 
 }  // namespace headrace

@@ -11,6 +11,7 @@
 #include "axi_options.h"
 #include "axi_signals.h"
 #include "axi_statistics.h"
+#include "dram_timing.h"
 #include "pacing.h"
 
 namespace headrace {
@@ -38,7 +39,9 @@ public:
     AddressMap& map() { return map_; }
     uint64_t cycles() const { return cycle_; }
     unsigned bus_bytes() const { return bus_bytes_; }
-    const AxiStatistics& statistics() const { return statistics_; }
+    // Statistics as a JSON object; with a DRAM it has a member `dram`.
+    std::string report() const;
+    DramTiming& dram() { return dram_; }
     void reset_statistics();
 
 private:
@@ -48,6 +51,7 @@ private:
         unsigned beats, taken;
         uint64_t due;    // cycle from which the memory may answer
         bool accepted;   // writes: the address handshake is done
+        uint64_t ticket; // with a DRAM: of its read, or of its write once the data is complete
         std::vector<uint8_t> data, strobes;
     };
 
@@ -64,7 +68,8 @@ private:
     void offer_write_response();
     void open_ready();
     void store(const Burst& burst);
-    bool answerable(const Burst& burst, bool write) const;
+    bool answerable(const Burst& burst, bool write);
+    bool arrived(const Burst& burst);
     size_t choose(const std::deque<Burst>& bursts, bool write);
     Burst start(const AxiAddress& address);
 
@@ -73,6 +78,7 @@ private:
     unsigned bus_bytes_;
     AxiChecker checker_;
     AxiStatistics statistics_;
+    DramTiming dram_;  // decides on times instead of latency and bandwidth where enabled
     AxiOutputs out_;
     uint64_t cycle_ = 0;  // rising edges, resets included
 

@@ -22,6 +22,10 @@ void AxiMemory::take_read_address(const AxiInputs& in) {
     ar_stalls_.transferred();
     Burst burst = start(in.ar);
     burst.due = cycle_ + options_.read_latency - 1;
+    if (dram_.enabled()) {
+        burst.due = cycle_;
+        burst.ticket = dram_.read(burst.addr, burst.data.size());
+    }
     for (unsigned beat = 0; beat < burst.beats; beat++) {
         const uint64_t addr = burst.addr + uint64_t{beat} * bus_bytes_;
         uint8_t* data = burst.data.data() + size_t{beat} * bus_bytes_;
@@ -59,7 +63,7 @@ void AxiMemory::offer_read_data() {
     if (out_.rvalid) return;
     size_t next = kNoBurst;
     if (inside_burst_ && options_.reorder != kBeats) {
-        next = reading_;
+        if (arrived(reads_[reading_])) next = reading_;
     } else if (read_budget_.open()) {
         next = choose(reads_, false);
     }
@@ -73,6 +77,9 @@ void AxiMemory::offer_read_data() {
     const uint64_t offset = uint64_t{burst.taken} * bus_bytes_;
     std::memcpy(out_.rdata, burst.data.data() + offset, bus_bytes_);
     burst.taken++;
+    if (dram_.enabled()) {
+        dram_.take(burst.ticket, offset + bus_bytes_, burst.taken == burst.beats);
+    }
     out_.rvalid = true;
     out_.rid = burst.id;
     out_.rresp = map_.response(burst.addr + offset, bus_bytes_, false);

@@ -26,7 +26,7 @@ void AxiMemory::take_write_address(const AxiInputs& in) {
     unaccepted_ = 0;
     Burst& burst = writes_.back();
     burst.accepted = true;
-    burst.due = cycle_ + options_.write_latency - 1;
+    burst.due = cycle_ + (dram_.enabled() ? 0 : options_.write_latency - 1);
     statistics_.write.bursts[burst.id]++;
     auto& most = statistics_.write.max_outstanding;
     most = std::max(most, static_cast<unsigned>(writes_.size()));
@@ -53,7 +53,10 @@ void AxiMemory::take_write_data(const AxiInputs& in) {
         written += strobe;
     }
     burst.taken++;
-    if (burst.taken == burst.beats) burst.due = cycle_ + options_.write_latency - 1;
+    if (burst.taken == burst.beats) {
+        burst.due = cycle_ + (dram_.enabled() ? 0 : options_.write_latency - 1);
+        if (dram_.enabled()) burst.ticket = dram_.write(burst.addr, burst.data.size());
+    }
     statistics_.write.beats++;
     statistics_.write.bytes[burst.id] += written;
 }

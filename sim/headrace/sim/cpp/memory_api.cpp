@@ -42,7 +42,7 @@ HEADRACE_API const char* headrace_memory_violation(AxiMemory* memory) {
 
 HEADRACE_API const char* headrace_memory_statistics(AxiMemory* memory) {
     static thread_local std::string text;
-    text = memory->statistics().json();
+    text = memory->report();
     return text.c_str();
 }
 

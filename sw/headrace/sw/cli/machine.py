@@ -2,20 +2,42 @@
 
 from rich.console import Console
 
+from headrace.hw.config import Config
+
 from ..compiler import Image
 from ..device import Device, GoldenDevice
 from ..errors import HeadraceError
 
 
-__all__ = ["KINDS", "open_device"]
+__all__ = ["KINDS", "memory_options", "open_device"]
 
 
 #: Kinds of devices that the command line knows.
 KINDS = ("golden", "sim")
 
 
-def open_device(kind: str, image: Image, *, latency: int = 60, bandwidth: float = 1.0,
-                stall_seed: int | None = None, notes: Console | None = None) -> Device:
+def memory_options(config: Config, memory: str = "ideal", *, latency: int = 60,
+                   bandwidth: float = 1.0, stall_seed: int | None = None):
+    """Options of the simulated memory of a machine.
+
+    Parameters
+    ----------
+    config : Config
+        Its clock is that of the port.
+    memory : str
+        ``"ideal"``, or the name of a DRAM of :data:`headrace.sim.dram.DRAMS`.
+    latency, bandwidth, stall_seed
+        See :class:`headrace.sim.memory.MemoryOptions`; the first two are for ``"ideal"`` only.
+    """
+    from headrace.sim.memory import MemoryOptions
+
+    return MemoryOptions(latency=latency, bandwidth=bandwidth, stall_seed=stall_seed,
+                         dram=None if memory == "ideal" else memory, clk_hz=config.clk_hz)
+
+
+def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int = 60,
+                bandwidth: float = 1.0, stall_seed: int | None = None,
+                notes: Console | None = None) -> Device:
     """A machine for an image, to be used as a context manager.
 
     Parameters
@@ -24,8 +46,8 @@ def open_device(kind: str, image: Image, *, latency: int = 60, bandwidth: float 
         One of :data:`KINDS`.
     image : Image
         What will run: its configuration, and the memory that it needs.
-    latency, bandwidth, stall_seed
-        Memory of a simulation, see :class:`headrace.sim.memory.MemoryOptions`.
+    memory, latency, bandwidth, stall_seed
+        Memory of a simulation, see :func:`memory_options`.
     notes : Console, optional
         Where a build of the simulator is announced.
 
@@ -41,10 +63,10 @@ def open_device(kind: str, image: Image, *, latency: int = 60, bandwidth: float 
     # The simulator only where it is needed; it imports Amaranth only if it must generate.
     from headrace.sim.device import SimDevice
     from headrace.sim.generation import device_verilog
-    from headrace.sim.memory import MemoryOptions
     from headrace.sim.simulation import build_simulation
 
-    options = MemoryOptions(latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
+    options = memory_options(image.config, memory, latency=latency, bandwidth=bandwidth,
+                             stall_seed=stall_seed)
     console = notes or Console(quiet=True)
     with console.status(f"generating the RTL of {image.config.name}") as status:
         verilog = device_verilog(image.config)

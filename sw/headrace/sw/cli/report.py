@@ -49,6 +49,14 @@ def lost_cycles(report: dict[str, Any]) -> list[tuple[str, str, int]]:
     return sorted(rows, key=lambda row: -row[2])
 
 
+def _dram(name: str, found: dict[str, int]) -> str:
+    accesses = max(1, found["reads"] + found["writes"])
+    shares = ", ".join(f"{_percent(found[key] / accesses)} row {key}"
+                       for key in ("hits", "misses", "conflicts"))
+    return (f"{name}: {accesses:,} accesses, {shares}; {found['refreshes']:,} refreshes, "
+            f"{found['turnarounds']:,} turnarounds of the bus")
+
+
 def print_report(report: dict[str, Any], config: Config, console: Console) -> None:
     """Print the figures of a run.
 
@@ -83,6 +91,8 @@ def print_report(report: dict[str, Any], config: Config, console: Console) -> No
         seconds = report["wall_seconds"]
         console.print(f"{len(report['tokens'])} tokens in {seconds:.2f} s on the golden machine",
                       highlight=False)
+    if report.get("dram"):
+        console.print(_dram(report["memory"], report["dram"]), highlight=False)
     if report["check"] is not None:
         good = report["check"] == "bit-exact"
         console.print(f"check: {report['check']}", style="green" if good else "red",

@@ -16,7 +16,7 @@ from ..checkpoint import Checkpoint, TextStream, load_checkpoint
 from ..compiler import compile_model
 from ..driver import Session
 from ..errors import HeadraceError
-from .machine import KINDS, open_device
+from .machine import KINDS, memory_options, open_device
 from .report import print_report
 from .verilog import write_files
 
@@ -87,10 +87,14 @@ def run(
         metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "sim",
     config: Annotated[str, typer.Option(
         metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`.")] = "tiny",
+    memory: Annotated[str, typer.Option(
+        metavar="ideal|PRESET", help="Memory of the simulation: fixed latency and bandwidth, or "
+        "the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 at "
+        "the clock of the configuration (sim).")] = "ideal",
     latency: Annotated[int, typer.Option(
-        metavar="CYCLES", help="Cycles until memory answers a read (sim).")] = 60,
+        metavar="CYCLES", help="Cycles until ideal memory answers a read (sim).")] = 60,
     bandwidth: Annotated[float, typer.Option(
-        metavar="FRACTION", help="Most beats per cycle of memory, up to 1 (sim).")] = 1.0,
+        metavar="FRACTION", help="Most beats per cycle of ideal memory, up to 1 (sim).")] = 1.0,
     stall_seed: Annotated[int | None, typer.Option(
         metavar="N", help="Stall every channel at random, from this seed (sim).")] = None,
     chunk: Annotated[int | None, typer.Option(
@@ -119,6 +123,8 @@ def run(
     if json_file is not None and json_file.is_dir():
         # Now, not after a long run.
         raise HeadraceError(f"--json {json_file}: is a folder: expected a file to write")
+    # Likewise: refused before the model is compiled.
+    memory_options(chosen, memory, latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
     checkpoint = load_checkpoint(model)
     ids = _prompt(checkpoint, prompt, prompt_ids)
     with notes.status("compiling the model") as status:
@@ -128,7 +134,7 @@ def run(
                 f"array, {chosen.port_bits}-bit port; image of {image.content.size:,} bytes",
                 style="dim", highlight=False)
     found: list[int] = []
-    with open_device(device, image, latency=latency, bandwidth=bandwidth,
+    with open_device(device, image, memory=memory, latency=latency, bandwidth=bandwidth,
                      stall_seed=stall_seed, notes=notes) as machine:
         session = Session(machine, image, chunk=chunk, passes_per_run=passes, check=check,
                           notify=lambda text: notes.print(text, style="yellow", highlight=False,
@@ -148,6 +154,7 @@ def run(
             "model": checkpoint.name, "config": chosen.name, "device": device,
             "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
             "wall_seconds": time.perf_counter() - start,
+            "memory": memory if device == "sim" else None, "dram": machine.dram_statistics,
         }
     print_report(report, chosen, notes)
     if json_file is not None:
