@@ -1,7 +1,7 @@
 """Workloads of ``headrace bench``, as data."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..checkpoint import ModelShape
 from ..errors import HeadraceError
@@ -37,22 +37,19 @@ class Workload:
     doc: str
 
 
-def _one_layer(*, vocab: int, **sizes: int) -> ModelShape:
-    return ModelShape(layers=1, vocab=vocab, context=4096, eps=1e-5, theta=10000.0, tied=True,
-                      **sizes)
-
-
-_LLAMA = {"dim": 2048, "ffn": 8192, "heads": 32, "kv_heads": 8, "head_dim": 64}
-_SMOLLM2 = {"dim": 576, "ffn": 1536, "heads": 9, "kv_heads": 3, "head_dim": 64}
+_LLAMA = ModelShape(dim=2048, ffn=8192, layers=1, vocab=128, heads=32, kv_heads=8, head_dim=64,
+                    context=4096, eps=1e-5, theta=500000.0, tied=True)
+_SMOLLM2 = ModelShape(dim=576, ffn=1536, layers=1, vocab=128, heads=9, kv_heads=3, head_dim=64,
+                      context=4096, eps=1e-5, theta=100000.0, tied=True)
 
 #: Workloads by name. A layer is measured on a model with a small vocabulary, which the
 #: measurement cancels.
 WORKLOADS = {workload.name: workload for workload in (
-    Workload(name="llama-3.2-1b-layer", shape=_one_layer(vocab=128, **_LLAMA), part="layer",
+    Workload(name="llama-3.2-1b-layer", shape=_LLAMA, part="layer",
              doc="one layer of Llama-3.2-1B: dim 2048, 32 heads, 8 K/V heads, FFN 8192"),
-    Workload(name="smollm2-135m-layer", shape=_one_layer(vocab=128, **_SMOLLM2), part="layer",
+    Workload(name="smollm2-135m-layer", shape=_SMOLLM2, part="layer",
              doc="one layer of SmolLM2-135M: dim 576, 9 heads, 3 K/V heads, FFN 1536"),
-    Workload(name="smollm2-135m-head", shape=_one_layer(vocab=49152, **_SMOLLM2), part="head",
+    Workload(name="smollm2-135m-head", shape=replace(_SMOLLM2, vocab=49152), part="head",
              doc="final norm and vocabulary projection of SmolLM2-135M: 49152 columns"),
     Workload(name="demo", shape=None, part="model",
              doc="the built-in model whole: a prompt, then tokens"),
