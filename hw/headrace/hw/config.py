@@ -179,6 +179,12 @@ class Config:
         return self.ring_bytes // self.stride
 
     @property
+    def scale_bytes(self) -> int:
+        """Read-ahead buffer of K/V scales, in proportion to the ring: a token of a K/V head has 4
+        bytes of scales and, with heads of 64, 128 bytes in the ring. At least eight blocks."""
+        return max(8 * 4 * KV_BLOCK, self.ring_bytes // 32)
+
+    @property
     def x_word_bytes(self) -> int:
         """Bytes of one word of the vector SRAM: `lanes` fp32 values."""
         return 4 * self.lanes
@@ -236,7 +242,7 @@ class Config:
     def sram_bytes(self) -> int:
         """On-chip memory in all, buffers of the units included."""
         score = 2 * self.streams * KV_BLOCK * 5
-        return (self.ring_bytes + self.x_bytes + self.a_bytes + 4 * self.s_words + self.kv_bytes
+        return (self.ring_bytes + self.scale_bytes + self.x_bytes + self.a_bytes + 4 * self.s_words + self.kv_bytes
                 + 4 * self.table_elems + self.acc_words * self.x_word_bytes + score)
 
     @property
