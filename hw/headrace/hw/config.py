@@ -242,8 +242,9 @@ class Config:
     def sram_bytes(self) -> int:
         """On-chip memory in all, buffers of the units included."""
         score = 2 * self.streams * KV_BLOCK * 5
-        return (self.ring_bytes + self.scale_bytes + self.x_bytes + self.a_bytes + 4 * self.s_words + self.kv_bytes
-                + 4 * self.table_elems + self.acc_words * self.x_word_bytes + score)
+        return (self.ring_bytes + self.scale_bytes + self.x_bytes + self.a_bytes
+                + 4 * self.s_words + self.kv_bytes + 4 * self.table_elems
+                + self.acc_words * self.x_word_bytes + score)
 
     @property
     def fingerprint(self) -> int:

@@ -7,7 +7,7 @@ from amaranth import *
 from amaranth.lib import data
 
 from ..axi import ID_BITS
-from ..config import KV_BLOCK, Config
+from ..config import Config
 from ..isa import INSTRUCTION_BYTES
 
 
