@@ -20,6 +20,7 @@ SHAPES = {
     "one layer": {"layers": 1},
     "FFN 172": {"ffn": 172},
     "FFN of one value": {"ffn": 1},
+    "FFN in pieces": {"ffn": 900},
     "odd vocabulary": {"vocab": 101},
     "vocabulary of two": {"vocab": 2},
     "own output layer": {"tied": False},
@@ -43,6 +44,11 @@ def _run(config, name):
     assert found.tokens == expected.tokens
     assert found.logits == [expected.logits[0], expected.logits[2], expected.logits[4]]
     assert (found.cache == expected.cache).all()
+
+
+def test_pieces_are_needed():
+    image = synthetic(TINY, **SHAPES["FFN in pieces"])
+    assert len(image.sizes.pieces) == 2 and image.chunk == 8
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -59,9 +59,37 @@ def test_memory_map(config):
 def test_chunk_is_the_largest_that_fits(config):
     image = compiled(config)
     sizes = image.sizes
-    assert all(d.need <= d.have for d in sizes.demands(image.chunk))
+    pieces = sizes.plan[1]
+    assert all(d.need <= d.have for d in sizes.demands(image.chunk, pieces))
     assert image.chunk == config.chunk_positions or any(
-        d.need > d.have for d in sizes.demands(image.chunk + 1))
+        d.need > d.have for d in sizes.demands(image.chunk + 1, pieces))
+    assert image.prefill_chunk % config.rows == 0
+    assert image.chunk - config.rows < image.prefill_chunk <= image.chunk
+
+
+@pytest.mark.parametrize("ffn", [480, 300])
+def test_mlp_in_pieces_allows_more_positions_and_changes_nothing(ffn):
+    large = compiled(TINY, ffn=ffn)
+    small = compiled(dataclasses.replace(TINY, x_bytes=4 * 8 * (64 + 96)), ffn=ffn)
+    assert len(large.sizes.pieces) == 1 and large.chunk == 8
+    assert len(small.sizes.pieces) > 1 and small.chunk == 8
+    assert sum(small.sizes.pieces) == small.sizes.ffn
+    glu = [code for code in small.program if code["op"] == Op.GLU]
+    assert [code["limit"] for code in glu] == 2 * small.sizes.pieces
+    assert small.regions["weights"].size == large.regions["weights"].size
+    for one, other in zip(prefill(small, ids(19)), prefill(large, ids(19))):
+        assert (one == other).all()
+
+
+def test_repeated_layers_read_the_same_weights():
+    once, twice = (compile_model(SyntheticCheckpoint(shape(layers=1)), TINY, repeat=repeat)
+                   for repeat in (1, 2))
+    *layer, norm, matmul, logits, end = once.program[1:]
+    assert [code["op"] for code in twice.program[1:]] == [
+        code["op"] for code in (*layer, *layer, norm, matmul, logits, end)]
+    assert once.regions["weights"].size == twice.regions["weights"].size
+    layer_macs = (twice.expected_traffic(0, 1, True).macs - once.expected_traffic(0, 1, True).macs)
+    assert layer_macs == once.expected_traffic(0, 1, False).macs
 
 
 def test_small_sram_makes_the_chunk_small():

@@ -286,3 +286,10 @@ def test_check_names_the_logit_and_the_token(image):
     assert "instruction 39 (LOGITS): logits[6] is " in verdict
     verdict = _faulty(image, image.regions["tokens"].begin + 4 * 10)
     assert "instruction 39 (LOGITS): token[pass 0 of the run] is " in verdict
+
+
+@pytest.mark.parametrize("positions, chunk, expected", [
+    (64, 12, [12, 12, 12, 12, 8, 8]), (64, 24, [24, 20, 20]), (16, 8, [8, 8]), (9, 8, [8, 1]),
+    (5, 8, [5]), (7, 3, [3, 3, 1]), (1, 8, [1])])
+def test_passes_of_a_prompt_are_even(positions, chunk, expected):
+    assert list(Session.passes(compiled(TINY), positions, chunk)) == expected

@@ -179,6 +179,12 @@ class Config:
         return self.ring_bytes // self.stride
 
     @property
+    def scale_bytes(self) -> int:
+        """Read-ahead buffer of K/V scales, in proportion to the ring: a token of a K/V head has 4
+        bytes of scales and, with heads of 64, 128 bytes in the ring. At least eight blocks."""
+        return max(8 * 4 * KV_BLOCK, self.ring_bytes // 32)
+
+    @property
     def x_word_bytes(self) -> int:
         """Bytes of one word of the vector SRAM: `lanes` fp32 values."""
         return 4 * self.lanes
@@ -236,8 +242,9 @@ class Config:
     def sram_bytes(self) -> int:
         """On-chip memory in all, buffers of the units included."""
         score = 2 * self.streams * KV_BLOCK * 5
-        return (self.ring_bytes + self.x_bytes + self.a_bytes + 4 * self.s_words + self.kv_bytes
-                + 4 * self.table_elems + self.acc_words * self.x_word_bytes + score)
+        return (self.ring_bytes + self.scale_bytes + self.x_bytes + self.a_bytes
+                + 4 * self.s_words + self.kv_bytes + 4 * self.table_elems
+                + self.acc_words * self.x_word_bytes + score)
 
     @property
     def fingerprint(self) -> int:
@@ -254,10 +261,10 @@ PRESETS = {config.name: config for config in (
            ring_bytes=32768, x_bytes=65536, a_bytes=32768, table_elems=2048, kv_bytes=32768,
            clk_hz=75_000_000, memory="DDR3 x16", memory_bytes=256 << 20),
     Config(name="edge", cols=32, port_bits=128, lanes=4, chunk_positions=32, streams=128,
-           ring_bytes=131072, x_bytes=262144, a_bytes=131072, table_elems=4096, kv_bytes=65536,
+           ring_bytes=131072, x_bytes=262144, a_bytes=163840, table_elems=4096, kv_bytes=65536,
            clk_hz=200_000_000, memory="DDR3-1600 x16", memory_bytes=1 << 30, outstanding=32),
     Config(name="wide", cols=128, port_bits=512, lanes=16, softmax_lanes=2, chunk_positions=64,
-           streams=256, ring_bytes=524288, x_bytes=524288, a_bytes=262144, table_elems=8192,
+           streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144, table_elems=8192,
            kv_bytes=262144, clk_hz=300_000_000, memory="DDR4-2400 x64", memory_bytes=4 << 30,
            outstanding=32),
 )}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.hw.config import ALIGN
 from headrace.hw.regmap import ERRORS, ID, VERSION
@@ -58,7 +59,7 @@ class Session:
     base : int, optional
         Address of the image, a multiple of 4096; the beginning of the memory by default.
     chunk : int, optional
-        Positions of a prefill pass; as many as the image allows by default.
+        Positions of a prefill pass; `image.prefill_chunk` by default.
     passes_per_run : int
         Decode passes that the device makes without the host.
     check : bool
@@ -93,7 +94,7 @@ class Session:
                  notify: Callable[[str], None] | None = None):
         self.device, self.image = device, image
         self.base = device.memory_base if base is None else base
-        self.chunk = image.chunk if chunk is None else chunk
+        self.chunk = image.prefill_chunk if chunk is None else chunk
         self.passes_per_run = passes_per_run
         self.max_cycles, self.progress, self.notify = max_cycles, progress, notify
         self.position = 0
@@ -323,13 +324,48 @@ class Session:
         for device in self._devices:
             device.write_memory(at, data)
         left = len(ids)
-        while left:
-            count = min(self.chunk, left)
+        for count in self.passes(self.image, left, self.chunk):
             left -= count
             last = head and not left
             self._run("prefill", count, 1, head=last,
                       logits=last and (logits or bool(self._mirror)))
         return self._tokens(self.device, self.position, 1)[0] if head else -1
+
+    @staticmethod
+    def passes(image: Image, positions: int, chunk: int | None = None) -> Iterator[int]:
+        """Positions of each pass of a prefill of `positions` tokens.
+
+        Passes are as even as whole row sets allow, because a last pass of few positions would
+        read all weights for them alone.
+        """
+        chunk, rows = image.prefill_chunk if chunk is None else chunk, image.config.rows
+        while positions:
+            count = -(-positions // chunk)
+            share = min(chunk, positions, rows * -(-positions // (count * rows)))
+            yield share
+            positions -= share
+
+    def load_history(self, cache: NDArray[np.uint8], tokens: int) -> None:
+        """Put a cache of `tokens` tokens in place, as if so many had been prefilled.
+
+        Raises
+        ------
+        HeadraceError
+            If the image pins a part of the cache: the KV buffer is filled by appends only.
+        """
+        if self.image.kv_pinned:
+            raise HeadraceError("load_history: the KV buffer is filled by appends only: expected "
+                                "an image with kv_pinned = 0")
+        if not 0 <= tokens < self.image.context or cache.size != self.image.cache.size(tokens):
+            raise HeadraceError(f"load_history: {cache.size} bytes for {tokens} tokens: expected "
+                                f"up to {self.image.context - 1} tokens in "
+                                f"{self.image.cache.size(tokens)} bytes, whole blocks")
+        at = self.base + self.image.regions["cache"].begin
+        if self._mirror:
+            self._history.steps.append((at, cache))
+        for device in self._devices:
+            device.write_memory(at, cache)
+        self.position = tokens
 
     def decode(self, passes: int = 1, *, logits: bool = False) -> list[int]:
         """Make decode passes in one run, each from the token before; return the tokens."""

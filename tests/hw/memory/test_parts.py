@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from headrace.hw.config import Config
+from headrace.hw.config import KV_BLOCK, PRESETS, Config
 from headrace.hw.memory.gearbox import Gearbox
 from headrace.hw.memory.layouts import Sizes, Target
 from headrace.hw.memory.queue import Queue
@@ -85,3 +85,11 @@ def test_chunks(port_bits):
                 chunk = sizes.chunk(target)
                 assert 1 <= chunk <= burst_beats and 4096 % (chunk * config.port_bytes) == 0
                 assert chunk * sizes.units(target) <= sizes.capacity(target)
+
+
+@pytest.mark.parametrize("name", ["edge", "wide"])
+def test_scales_do_not_end_the_read_ahead_before_the_ring_is_full(name):
+    """Decode over a long context lost 3 % on `wide` when scales of eight blocks ended it."""
+    config = PRESETS[name]
+    blocks = Sizes(config).capacity(Target.SCALES) * config.port_bytes // (4 * KV_BLOCK)
+    assert blocks * KV_BLOCK * 2 * 64 >= config.ring_bytes

@@ -7,7 +7,7 @@ from amaranth import *
 from amaranth.lib import data
 
 from ..axi import ID_BITS
-from ..config import KV_BLOCK, Config
+from ..config import Config
 from ..isa import INSTRUCTION_BYTES
 
 
@@ -90,8 +90,8 @@ class Sizes:
         if target == Target.RING:
             return max(config.ring_words, config.ring_bytes // self.beat)
         if target == Target.SCALES:
-            # Headers of eight blocks: the K/V stream runs that far ahead of the softmax.
-            return 8 * 4 * KV_BLOCK // self.beat
+            # The K/V stream runs as far ahead of the softmax as there is space for scales.
+            return config.scale_bytes // self.beat
         if target == Target.PROGRAM:
             return max(4, 16 * INSTRUCTION_BYTES // self.beat)
         # Planned ahead of the streams to the ring, so latency is hidden by time, not by depth.

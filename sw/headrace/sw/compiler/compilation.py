@@ -13,7 +13,7 @@ from ..errors import HeadraceError
 from ..layout import CacheLayout, align, pack_weights
 from ..quantiser import Policy
 from .image import Image, Region
-from .program import Matrix, Placement, build_program, matrices
+from .program import Matrix, Placement, build_program, matrices, program_length
 from .sizes import Sizes
 from .weights import matrix, table
 
@@ -56,10 +56,10 @@ class _Map:
         self.regions[name] = Region(begin, self.end - begin)
 
 
-def _place(sizes: Sizes, specs: dict[str, Matrix], cache: CacheLayout, context: int) -> _Map:
+def _place(sizes: Sizes, specs: dict[str, Matrix], cache: CacheLayout, context: int,
+           program_bytes: int) -> _Map:
     places = _Map()
-    instructions = 18 * sizes.shape.layers + 5
-    places.region("program", instructions * INSTRUCTION_BYTES)
+    places.region("program", program_bytes)
     places.region("tables", _tables(sizes, context))
     places.region("weights", {name: spec.words * sizes.config.stride
                               for name, spec in specs.items()})
@@ -72,7 +72,7 @@ def _place(sizes: Sizes, specs: dict[str, Matrix], cache: CacheLayout, context: 
 
 
 def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None = None,
-                  context: int | None = None,
+                  context: int | None = None, repeat: int = 1,
                   progress: Callable[[str], None] | None = None) -> Image:
     """Compile a checkpoint for a configuration.
 
@@ -86,6 +86,9 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
         Formats of the weights; W8 in groups of 32 by default.
     context : int, optional
         Positions that the cache has room for; as many as the model knows by default.
+    repeat : int
+        Times that a pass goes through the layers, for measurements: it reads the same weights
+        and the same cache again.
     progress : callable, optional
         Called with the name of each matrix and table.
 
@@ -108,7 +111,8 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
                             f"columns, but cols is {config.cols}: take W8")
     cache = CacheLayout.of(config, layers=shape.layers, kv_heads=shape.kv_heads,
                            head_dim=sizes.head_dim)
-    places = _place(sizes, specs, cache, context)
+    places = _place(sizes, specs, cache, context,
+                    program_length(sizes, repeat) * INSTRUCTION_BYTES)
     if places.end > config.memory_bytes:
         rest = places.end - places.regions["cache"].size
         raise HeadraceError(
@@ -120,7 +124,7 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
 
     chunk = sizes.chunk
     place = Placement(sizes, chunk, specs, places.regions, places.parts, cache)
-    program = build_program(place)
+    program = build_program(place, repeat)
     block = cache.block_units
     total_units = places.regions["cache"].size // ALIGN
     image = Image(model=checkpoint.name, shape=shape, config=config, group=policy.group,

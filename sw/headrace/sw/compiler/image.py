@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.hw.config import ALIGN, Config, ConfigError
-from headrace.hw.isa import INSTRUCTION_BYTES, decode
+from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op, decode
 from headrace.hw.regmap import VERSION
 
 from ..checkpoint import ModelShape
@@ -106,6 +106,13 @@ class Image:
         return max(region.end for region in self.regions.values())
 
     @property
+    def prefill_chunk(self) -> int:
+        """Positions of a prefill pass by default: whole row sets, as a set takes its time whether
+        it is full or not."""
+        rows = self.config.rows
+        return self.chunk if self.chunk < rows else self.chunk // rows * rows
+
+    @property
     def sizes(self) -> Sizes:
         """Padded sizes of the model."""
         return Sizes(self.shape, self.config, self.group)
@@ -144,9 +151,10 @@ class Image:
         cached tokens before `position` that the KV buffer does not hold, each once."""
         shape = self.shape
         total = 0
-        for k, n, of_head in self._matrices():
-            if head or not of_head:
-                total += n * (k + 2 * -(-k // self.group))
+        for (k, n, of_head), fmt in zip(self._matrices(), self._formats()):
+            if fmt is not None and (head or not of_head):
+                values = k if fmt == Format.W8 else -(-k // 2)
+                total += n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
         pinned = self.kv_pinned / self.cache.pitch_units * 32
         tokens = max(0.0, position - pinned)
         return total + round(tokens * shape.layers * shape.kv_heads * 2 * (shape.head_dim + 2))
@@ -159,6 +167,15 @@ class Image:
             total += k * n * (positions if not of_head else int(head))
         attended = positions * position + positions * (positions + 1) // 2
         return total + 2 * attended * shape.layers * shape.heads * shape.head_dim
+
+    def _formats(self) -> list[Format | None]:
+        """Formats of all matrices, in the order of :meth:`_matrices`; None if no instruction
+        reads it."""
+        found = {code["addr"]: Format(code["fmt"]) for code in self.program
+                 if code["op"] == Op.MATMUL}
+        names = [f"layers.{layer}.{kind}" for layer in range(self.shape.layers)
+                 for kind in ("kv", "q", "o", "gate_up", "down")]
+        return [found.get(self.parts[name].unit) for name in (*names, "head")]
 
     def _matrices(self) -> list[tuple[int, int, bool]]:
         """Unpadded sizes ``(k, n)`` of all matrices, and whether only the head uses them."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.hw.config import ALIGN
 from headrace.hw.formats import fp32_bits
 from headrace.hw.isa import Format, Op, encode
 
@@ -13,7 +14,7 @@ from .image import Region
 from .sizes import Sizes
 
 
-__all__ = ["Matrix", "Placement", "build_program", "matrices"]
+__all__ = ["Matrix", "Placement", "build_program", "matrices", "program_length"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
     return result
 
 
+def program_length(sizes: Sizes, repeat: int) -> int:
+    """Instructions of a pass."""
+    return repeat * sizes.shape.layers * (15 + 3 * len(sizes.pieces)) + 5
+
+
 @dataclass
 class Placement:
     """What the program needs to know: sizes, chunk, matrices and where everything lies."""
@@ -92,10 +98,18 @@ class Placement:
         """X fields of a vector of the work area."""
         return {"x_base": self.work_base, "x_stride": elems // self.sizes.config.lanes}
 
-    def a(self, elems: int) -> dict[str, int]:
-        """A fields of a vector: every vector begins at 0, its readers are done before."""
-        return {"a_base": 0, "a_stride": elems // self.sizes.config.lanes, "s_base": 0,
-                "s_stride": elems // self.sizes.group}
+    def a(self, elems: int, skip: int = 0, part: int = 0) -> dict[str, int]:
+        """A fields of a vector of `elems` elements, from its element `part` on.
+
+        Vectors begin at 0, their readers are done before; `skip` leaves room for vectors of so
+        many elements that are still being read.
+        """
+        sizes = self.sizes
+        sets = -(-self.chunk // sizes.config.rows)
+        return {"a_base": (sets * skip + part) // sizes.config.lanes,
+                "a_stride": elems // sizes.config.lanes,
+                "s_base": (self.chunk * skip + part) // sizes.group,
+                "s_stride": elems // sizes.group}
 
     def norm(self, name: str, **flags: int) -> None:
         """Emit RMSNorm of the residual stream to A."""
@@ -105,17 +119,22 @@ class Placement:
                   eps=fp32_bits(sizes.shape.eps), table=self.parts[name].unit,
                   **{"last_only": 0, **flags})
 
-    def quant(self, elems: int) -> None:
+    def quant(self, elems: int, a: dict[str, int] | None = None, post_a: int = 1) -> None:
         """Emit quantisation of a vector of the work area to A."""
-        self.emit(Op.QUANT, post_a=1, last_only=0, group16=self.sizes.group // 16, dim=elems,
-                  **self.work(elems), **self.a(elems))
+        self.emit(Op.QUANT, post_a=post_a, last_only=0, group16=self.sizes.group // 16, dim=elems,
+                  **self.work(elems), **(a or self.a(elems)))
 
-    def matmul(self, name: str, **flags: int) -> None:
-        """Emit a product of A and a matrix."""
+    def matmul(self, name: str, *, a: dict[str, int] | None = None, tiles: int | None = None,
+               first: int = 0, **flags: int) -> None:
+        """Emit a product of A and a matrix, or `tiles` tiles of it from tile `first` on."""
         matrix = self.matrices[name]
+        tile_words = matrix.words // matrix.tiles
+        tiles = matrix.tiles - first if tiles is None else tiles
+        begin = self.parts[name].begin + first * tile_words * self.sizes.config.stride
+        assert begin % ALIGN == 0
         self.emit(Op.MATMUL, group16=matrix.group // 16, fmt=int(matrix.fmt),
-                  k_groups=matrix.k_groups, **self.a(matrix.k), addr=self.parts[name].unit,
-                  words=matrix.words, tiles=matrix.tiles,
+                  k_groups=matrix.k_groups, **(a or self.a(matrix.k)), addr=begin // ALIGN,
+                  words=tiles * tile_words, tiles=tiles,
                   **{"wait_a": 1, "last_only": 0, **flags})
 
 
@@ -146,23 +165,31 @@ def _layer(place: Placement, layer: int) -> None:
     place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
                tiles=place.matrices[name + "o"].tiles)
     place.norm(name + "mlp_norm")
-    place.matmul(name + "gate_up")
-    place.emit(Op.GLU, last_only=0, limit=sizes.ffn, **place.work(sizes.ffn),
-               tiles=place.matrices[name + "gate_up"].tiles)
-    place.quant(sizes.ffn)
-    place.matmul(name + "down")
+    # In pieces, X holds a part of the hidden vector at a time: more positions fit into a pass.
+    # Their input stays in A until the last piece, so the hidden vector is laid behind it.
+    skip = sizes.dim if len(sizes.pieces) > 1 else 0
+    column = first = 0
+    for columns in sizes.pieces:
+        tiles = 2 * sizes.tiles(columns)
+        place.matmul(name + "gate_up", tiles=tiles, first=first, wait_a=int(first == 0))
+        place.emit(Op.GLU, last_only=0, limit=columns, **place.work(columns), tiles=tiles)
+        place.quant(columns, place.a(sizes.ffn, skip, column),
+                    post_a=int(column + columns == sizes.ffn))
+        column, first = column + columns, first + tiles
+    place.matmul(name + "down", a=place.a(sizes.ffn, skip))
     place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
                tiles=place.matrices[name + "down"].tiles)
 
 
-def build_program(place: Placement) -> bytes:
-    """Encode the program of a pass."""
+def build_program(place: Placement, repeat: int = 1) -> bytes:
+    """Encode the program of a pass, in which all layers are executed `repeat` times."""
     sizes, shape = place.sizes, place.sizes.shape
     place.code.clear()
     place.emit(Op.EMBED, dim=sizes.dim, pitch=-(-4 * sizes.dim // 64), **place.residual,
                addr=place.parts["embedding"].unit, tokens=place.regions["tokens"].unit)
-    for layer in range(shape.layers):
-        _layer(place, layer)
+    for _ in range(repeat):
+        for layer in range(shape.layers):
+            _layer(place, layer)
     place.norm("final_norm", last_only=1, head=1)
     place.matmul("head", last_only=1, head=1)
     place.emit(Op.LOGITS, head=1, limit=shape.vocab, addr=place.regions["logits"].unit,

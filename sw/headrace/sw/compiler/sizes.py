@@ -1,9 +1,11 @@
 """Padded sizes of a model on a configuration, and the largest chunk that its SRAM takes."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from headrace.hw.config import KV_BLOCK, Config
+from headrace.hw.config import ALIGN, KV_BLOCK, Config
 
 from ..checkpoint import ModelShape
 from ..errors import HeadraceError
@@ -11,6 +13,10 @@ from ..layout import align
 
 
 __all__ = ["Sizes"]
+
+
+# The MLP is cut into up to 2 ** 5 pieces.
+_PIECES_LOG2 = 5
 
 
 @dataclass(frozen=True)
@@ -72,22 +78,37 @@ class Sizes:
         """Activation scales of one query head: groups of 32, the last may be shorter."""
         return -(-self.head_dim // KV_BLOCK)
 
-    @property
-    def work(self) -> int:
-        """Elements of the work area of a position: k and v, then q, then the MLP."""
-        return max(self.kv_dim, self.q_dim, self.ffn)
+    def ffn_pieces(self, count: int) -> list[int]:
+        """Columns of the MLP's hidden vector in each piece, for up to `count` pieces.
+
+        A piece is whole tiles and whole groups, and its weights begin on 64 bytes, as blocks
+        have an even number of words; the last piece is what is left.
+        """
+        stride = self.config.stride
+        step = math.lcm(self.group, self.config.cols * max(1, ALIGN // (4 * stride)))
+        size = align(-(-self.ffn // count), step)
+        whole, rest = divmod(self.ffn, size)
+        return [size] * whole + [rest] * (rest > 0)
+
+    def work(self, pieces: int) -> int:
+        """Elements of the work area of a position: k and v, then q, then a piece of the MLP."""
+        return max(self.kv_dim, self.q_dim, self.ffn_pieces(pieces)[0])
 
     def tiles(self, columns: int) -> int:
         """Column tiles of a matrix."""
         return -(-columns // self.config.cols)
 
-    def demands(self, positions: int) -> Iterator[Demand]:
-        """Yield everything whose size depends on the positions of a pass."""
+    def demands(self, positions: int, pieces: int = 1) -> Iterator[Demand]:
+        """Yield everything whose size depends on the positions of a pass.
+
+        With the MLP in more than one piece, X holds one piece of its hidden vector at a time, and
+        A holds the input of the MLP until the last piece is multiplied.
+        """
         config, shape = self.config, self.shape
         sets = -(-positions // config.rows)
         streams = positions * shape.n_rep
-        widths = (self.dim, self.q_dim, self.ffn)
-        x_elems = positions * (self.dim + self.work)
+        widths = (self.dim, self.q_dim, self.ffn + (self.dim if pieces > 1 else 0))
+        x_elems = positions * (self.dim + self.work(pieces))
         yield Demand("fp32 vectors", 4 * x_elems, config.x_bytes, "bytes", "x_bytes")
         words = max(*(sets * width // config.lanes for width in widths),
                     shape.kv_heads * -(-streams // config.rows) * self.head_dim // config.lanes)
@@ -124,7 +145,7 @@ class Sizes:
             if size >= 1 << bits:
                 raise HeadraceError(f"model: {what} {size} (padded): the instruction set ends at "
                                     f"{(1 << bits) - 1}; take a smaller model")
-        for demand in self.demands(1):
+        for demand in self.demands(1, self.plan[1]):
             if demand.need > demand.have:
                 raise self._error(f"one position of {demand.what}", demand.need, demand.have,
                                   demand.unit, demand.field)
@@ -134,10 +155,28 @@ class Sizes:
                              f"takes up {need} {unit}, but there are {have} ({field}): take a "
                              f"larger configuration, or raise {field}")
 
+    @cached_property
+    def plan(self) -> tuple[int, int]:
+        """Most positions of a pass, after :meth:`check`, and pieces of the MLP that allow it."""
+        best = (0, 1)
+        for log2 in range(_PIECES_LOG2 + 1):
+            count = self._chunk(1 << log2)
+            if count > best[0]:
+                best = (count, 1 << log2)
+        return max(1, best[0]), best[1]
+
+    def _chunk(self, pieces: int) -> int:
+        for positions in range(self.config.chunk_positions, 0, -1):
+            if all(demand.need <= demand.have for demand in self.demands(positions, pieces)):
+                return positions
+        return 0
+
     @property
     def chunk(self) -> int:
-        """Largest number of positions of a pass, after :meth:`check`."""
-        for positions in range(self.config.chunk_positions, 1, -1):
-            if all(demand.need <= demand.have for demand in self.demands(positions)):
-                return positions
-        return 1
+        """Most positions of a pass, after :meth:`check`."""
+        return self.plan[0]
+
+    @property
+    def pieces(self) -> list[int]:
+        """Columns of each piece of the MLP's hidden vector."""
+        return self.ffn_pieces(self.plan[1])
