@@ -173,7 +173,7 @@ def test_worst_names_the_longest_waits():
 
 
 @pytest.mark.parametrize("arguments, text", [
-    (["--config", "none"], "no configuration 'none'"), (["--memory", "x"], "no memory 'x'"),
+    (["--config", "none"], "no configuration 'none'"), (["--memory", "x"], "no DRAM 'x'"),
     (["--context", "3"], "no case is left"), (["--workload", "x"], "no workload 'x'")])
 def test_bad_arguments(arguments, text, capsys):
     with pytest.raises(SystemExit) as error:

@@ -13,15 +13,12 @@ from headrace.hw.config import load_config
 from ..bench import WORKLOADS, Measurement, measure, print_rows, select
 from ..bench.workloads import CONFIGS
 from ..errors import HeadraceError
-from .machine import open_device
+from .machine import memory_options, open_device
 from .verilog import write_files
 
 
-__all__ = ["MEMORIES", "bench"]
+__all__ = ["bench"]
 
-
-#: Memories by name: options of the simulated memory.
-MEMORIES = {"ideal": {"latency": 60}}
 
 _ALL = "; may be given more than once, all by default."
 
@@ -39,7 +36,8 @@ def bench(
     context: Annotated[list[int] | None, typer.Option(
         metavar="TOKENS", help=f"Context{_ALL}")] = None,
     memory: Annotated[list[str] | None, typer.Option(
-        metavar="|".join(MEMORIES), help="Memory beside the device.")] = None,
+        metavar="ideal|DRAM", help="Memory beside the device: `ideal` (latency 60, full "
+        "bandwidth), the default, or a DRAM as in `headrace run`; may be given more than once.")] = None,
     quick: Annotated[bool, typer.Option(
         "--quick", help="A subset that takes some minutes.")] = False,
     slow: Annotated[bool, typer.Option("--slow", help="The long cases, too.")] = False,
@@ -60,10 +58,9 @@ def bench(
     if json_file is not None and json_file.is_dir():
         raise HeadraceError(f"--json {json_file}: is a folder: expected a file to write")
     configs = [load_config(name) for name in config or CONFIGS]
-    names = memory or list(MEMORIES)
+    names = memory or ["ideal"]
     for name in names:
-        if name not in MEMORIES:
-            raise HeadraceError(f"no memory {name!r}: expected one of {', '.join(MEMORIES)}")
+        memory_options(configs[0], name)    # an unknown one is refused now, not after an hour
     cases = list(select(workloads=workload or (), weights=weights or (), kinds=kind or (),
                         contexts=context or (), quick=quick, slow=slow))
     if not cases:
@@ -72,8 +69,8 @@ def bench(
     for chosen in configs:
         for name in names:
             measurement = Measurement(
-                chosen, lambda image, name=name: open_device("sim", image, notes=notes,
-                                                             **MEMORIES[name]),
+                chosen, lambda image, name=name: open_device("sim", image, memory=name,
+                                                             notes=notes),
                 memory=name, check=check)
             for case, fmt in cases:
                 start = time.perf_counter()
