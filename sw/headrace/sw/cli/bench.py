@@ -37,7 +37,8 @@ def bench(
         metavar="TOKENS", help=f"Context{_ALL}")] = None,
     memory: Annotated[list[str] | None, typer.Option(
         metavar="ideal|DRAM", help="Memory beside the device: `ideal` (latency 60, full "
-        "bandwidth), the default, or a DRAM as in `headrace run`; may be given more than once.")] = None,
+        "bandwidth), the default, or a DRAM as in `headrace run`; may be given more than once.")
+    ] = None,
     quick: Annotated[bool, typer.Option(
         "--quick", help="A subset that takes some minutes.")] = False,
     slow: Annotated[bool, typer.Option("--slow", help="The long cases, too.")] = False,
