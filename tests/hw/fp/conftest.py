@@ -12,7 +12,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from headrace.hw import fp
-from headrace.sim.toolchain import ToolMissing
 from headrace.sim.verilator import Design, build
 from headrace.sw import numerics
 
@@ -131,8 +130,5 @@ def fp_bench(tmp_path_factory):
     text = verilog.convert(units, name="units", strip_internal_attrs=True, emit_src=False)
     design = Design(top="units", sources={"units.v": text}, output="units_bench",
                     driver=pathlib.Path(__file__).with_name("harness.cpp").resolve())
-    try:
-        program = build(design)
-    except ToolMissing as error:
-        pytest.skip(str(error))
-    return Bench(program, tmp_path_factory.mktemp("fp"), units.cases)
+    # A missing tool is a failure: skipped, the comparison with NumPy would prove nothing.
+    return Bench(build(design), tmp_path_factory.mktemp("fp"), units.cases)
