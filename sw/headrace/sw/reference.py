@@ -16,13 +16,25 @@ __all__ = ["Reference"]
 Array = NDArray[Any]
 
 
-def _norm(x: Array, gain: Array, eps: float) -> Array:
-    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(eps)) * gain
-
-
 def _softmax(x: Array) -> Array:
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
+
+
+def _cap(x: Array, cap: float) -> Array:
+    return np.float32(cap) * np.tanh(x / np.float32(cap)) if cap else x
+
+
+def _silu(x: Array) -> Array:
+    return x / (1 + np.exp(-x.astype(np.float64))).astype(np.float32)
+
+
+def _gelu(x: Array) -> Array:
+    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(inner))
+
+
+_ACTIVATIONS = {"silu": _silu, "gelu": _gelu}
 
 
 class Reference:
@@ -40,43 +52,62 @@ class Reference:
         self.shape = checkpoint.shape
         self.w = {name: checkpoint.tensor(name) for name in self.shape.tensors()}
 
-    def _turn(self, x: Array, positions: NDArray[np.int64]) -> Array:
+    def _norm(self, x: Array, name: str) -> Array:
+        gain = self.w[name] + np.float32(self.shape.gain_offset)
+        return x / np.sqrt((x * x).mean(axis=-1, keepdims=True)
+                           + np.float32(self.shape.eps)) * gain
+
+    def _turn(self, x: Array, positions: NDArray[np.int64], layer: int) -> Array:
         """Rotary embedding of ``x[position, head, element]``, half-rotation form."""
         half = self.shape.head_dim // 2
-        frequency = self.shape.theta ** (-2 * np.arange(half) / self.shape.head_dim)
-        angle = positions[:, None, None] * frequency
-        cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+        rope = self.shape.all_ropes[self.shape.rope_index(layer)]
+        angle = positions[:, None, None] * rope.frequencies(self.shape.head_dim)
+        cos, sin = ((rope.magnitude * f(angle)).astype(np.float32) for f in (np.cos, np.sin))
         low, high = x[..., :half], x[..., half:]
         return np.concatenate([low * cos - high * sin, high * cos + low * sin], axis=-1)
 
-    def _attention(self, x: Array, layer: str) -> Array:
-        shape = self.shape
+    def _attention(self, x: Array, index: int) -> Array:
+        shape, layer = self.shape, f"model.layers.{index}.self_attn."
         count = len(x)
         positions = np.arange(count)
 
-        def heads(name: str) -> Array:
-            y = x @ self.w[f"{layer}self_attn.{name}_proj.weight"].T
-            return y.reshape(count, -1, shape.head_dim)
+        def heads(part: str) -> Array:
+            y = x @ self.w[f"{layer}{part}_proj.weight"].T
+            if shape.qkv_bias:
+                y = y + self.w[f"{layer}{part}_proj.bias"]
+            y = y.reshape(count, -1, shape.head_dim)
+            if shape.qk_norm and part != "v":
+                y = self._norm(y, f"{layer}{part}_norm.weight")
+            return y
 
-        q, k = self._turn(heads("q"), positions), self._turn(heads("k"), positions)
+        q, k = (self._turn(heads(part), positions, index) for part in "qk")
         k, v = (np.repeat(y, shape.n_rep, axis=1) for y in (k, heads("v")))
-        scores = np.einsum("phd,qhd->hpq", q, k) / np.float32(np.sqrt(shape.head_dim))
-        scores = np.where(positions[:, None] >= positions, scores, np.float32(-np.inf))
+        scores = np.einsum("phd,qhd->hpq", q, k) * np.float32(shape.score_factor)
+        scores = _cap(scores, shape.score_cap)
+        distance = positions[:, None] - positions
+        seen = (distance >= 0) & (distance < (shape.window(index) or count))
+        scores = np.where(seen, scores, np.float32(-np.inf))
         out = np.einsum("hpq,qhd->phd", _softmax(scores), v).reshape(count, -1)
-        return out @ self.w[layer + "self_attn.o_proj.weight"].T
+        return out @ self.w[layer + "o_proj.weight"].T
+
+    def _mlp(self, x: Array, layer: str) -> Array:
+        gate, up = (x @ self.w[f"{layer}mlp.{part}_proj.weight"].T for part in ("gate", "up"))
+        hidden = _ACTIVATIONS[self.shape.activation](gate) * up
+        return hidden @ self.w[layer + "mlp.down_proj.weight"].T
 
     def logits(self, ids: Sequence[int]) -> Array:
         """Logits ``[position, token]`` after each of `ids`."""
         shape, w = self.shape, self.w
-        x = w["model.embed_tokens.weight"][np.asarray(ids)]
+        embedding = w["model.embed_tokens.weight"]
+        x = embedding[np.asarray(ids)] * np.float32(shape.embedding_scale)
         for index in range(shape.layers):
             layer = f"model.layers.{index}."
-            x = x + self._attention(_norm(x, w[layer + "input_layernorm.weight"], shape.eps),
-                                    layer)
-            y = _norm(x, w[layer + "post_attention_layernorm.weight"], shape.eps)
-            gate = y @ w[layer + "mlp.gate_proj.weight"].T
-            up = y @ w[layer + "mlp.up_proj.weight"].T
-            gate = gate / (1 + np.exp(-gate.astype(np.float64))).astype(np.float32)
-            x = x + (gate * up) @ w[layer + "mlp.down_proj.weight"].T
-        x = _norm(x, w["model.norm.weight"], shape.eps)
-        return x @ w["model.embed_tokens.weight" if shape.tied else "lm_head.weight"].T
+            names = {kind: f"{layer}{name}.weight" for kind, (name, _) in shape.norms().items()}
+            for kind in ("attention", "mlp"):
+                y = self._norm(x, names[f"{kind}_norm"])
+                y = self._attention(y, index) if kind == "attention" else self._mlp(y, layer)
+                if shape.post_norms:
+                    y = self._norm(y, names[f"{kind}_post_norm"])
+                x = x + y
+        x = self._norm(x, "model.norm.weight")
+        return _cap(x @ (embedding if shape.tied else w["lm_head.weight"]).T, shape.logit_cap)

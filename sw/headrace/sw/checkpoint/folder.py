@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import HeadraceError
+from .facts import read_json
+from .hf_config import read_shape
 from .safetensors import SafetensorsFile
-from .shape import ModelShape, read_json, read_shape
+from .shape import ModelShape
 from .tokenizer import Tokenizer, load_tokenizer
 
 
@@ -77,9 +79,11 @@ class Checkpoint:
         for name, expected in shape.tensors().items():
             self._check(name, expected)
         for name in files:
-            if name.startswith("model.layers.") and name.endswith(".bias"):
-                raise HeadraceError(f"{files[name].path}: tensor {name!r}: biases are not "
-                                    f"supported; supported are Llama models without biases")
+            if name.startswith("model.layers.") and name.endswith(".bias") and (
+                    name not in shape.tensors()):
+                raise HeadraceError(f"{files[name].path}: tensor {name!r}: a bias that "
+                                    f"architecture {shape.architecture} does not have; the "
+                                    f"result would be another one than the model's")
 
     def _check(self, name: str, expected: tuple[int, ...]) -> None:
         if name not in self._files:

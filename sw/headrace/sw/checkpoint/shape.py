@@ -1,24 +1,23 @@
-"""Shape of a model, from the `config.json` of its checkpoint."""
+"""Shape of a model: dimensions, and the features in which architectures differ."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
-from ..errors import HeadraceError
+from .rope import Rope
 
 
-__all__ = ["ARCHITECTURES", "ModelShape", "read_json", "read_shape"]
-
-
-#: Architectures that the compiler knows.
-ARCHITECTURES = ("LlamaForCausalLM",)
+__all__ = ["ModelShape"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
-    """Dimensions and constants of a Llama model.
+    """Dimensions, constants and features of a decoder-only transformer.
+
+    The defaults are those of Llama: every layer adds attention and a gated MLP to its input, each
+    behind an RMSNorm. Compiler, golden machine and reference look at these fields only, never at
+    the name of an architecture.
 
     Parameters
     ----------
@@ -36,6 +35,30 @@ class ModelShape:
         Token that starts a text.
     eos : tuple of int
         Tokens that end a text.
+    architecture : str
+        Where the fields come from, for reports only.
+    activation : str
+        Of the gate of the MLP: ``silu``, or ``gelu`` in its tanh form.
+    qkv_bias : bool
+        Queries, keys and values have a bias.
+    qk_norm : bool
+        RMSNorm over each head of queries and keys, before they are rotated.
+    post_norms : bool
+        RMSNorm over what attention and MLP add to the residual stream.
+    gain_offset : float
+        Added to the gains of all norms.
+    embedding_scale : float
+        Factor of the embedding, not of the output layer that shares its weights.
+    score_scale : float
+        Factor of the scores; 0 stands for ``1 / sqrt(head_dim)``.
+    score_cap, logit_cap : float
+        Soft cap ``c * tanh(x / c)`` of scores and of logits; 0 for none.
+    ropes : tuple of Rope
+        Rotary embeddings; the default one of base `theta` if empty.
+    rope_of : tuple of int
+        Index of each layer's rotary embedding; all 0 if empty.
+    window_of : tuple of int
+        Positions that each layer attends to, its own included; 0, or an empty tuple, for all.
     """
 
     dim: int
@@ -51,155 +74,91 @@ class ModelShape:
     tied: bool
     bos: int | None = None
     eos: tuple[int, ...] = ()
+    architecture: str = "llama"
+    activation: str = "silu"
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    post_norms: bool = False
+    gain_offset: float = 0.0
+    embedding_scale: float = 1.0
+    score_scale: float = 0.0
+    score_cap: float = 0.0
+    logit_cap: float = 0.0
+    ropes: tuple[Rope, ...] = ()
+    rope_of: tuple[int, ...] = ()
+    window_of: tuple[int, ...] = ()
 
     @property
     def n_rep(self) -> int:
         """Query heads per K/V head."""
         return self.heads // self.kv_heads
 
+    @property
+    def score_factor(self) -> float:
+        """Factor of the scores."""
+        return self.score_scale or self.head_dim ** -0.5
+
+    @cached_property
+    def all_ropes(self) -> tuple[Rope, ...]:
+        """Rotary embeddings, at least one."""
+        return self.ropes or (Rope(theta=self.theta),)
+
+    def rope_index(self, layer: int) -> int:
+        """Index into :attr:`all_ropes` of a layer."""
+        return self.rope_of[layer] if self.rope_of else 0
+
+    def window(self, layer: int) -> int:
+        """Positions that a layer attends to, or 0 for all of them."""
+        return self.window_of[layer] if self.window_of else 0
+
+    def norms(self) -> dict[str, tuple[str, int]]:
+        """Norms of a layer: name in a program, to name in the checkpoint and elements."""
+        mlp = "pre_feedforward_layernorm" if self.post_norms else "post_attention_layernorm"
+        result = {"attention_norm": ("input_layernorm", self.dim), "mlp_norm": (mlp, self.dim)}
+        if self.post_norms:
+            result |= {"attention_post_norm": ("post_attention_layernorm", self.dim),
+                       "mlp_post_norm": ("post_feedforward_layernorm", self.dim)}
+        if self.qk_norm:
+            result |= {"q_norm": ("self_attn.q_norm", self.head_dim),
+                       "k_norm": ("self_attn.k_norm", self.head_dim)}
+        return result
+
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes of all weights, as in the checkpoint."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        shapes = {"model.embed_tokens.weight": (self.vocab, self.dim),
-                  "model.norm.weight": (self.dim,)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "model.embed_tokens.weight": (self.vocab, self.dim), "model.norm.weight": (self.dim,)}
         if not self.tied:
             shapes["lm_head.weight"] = (self.vocab, self.dim)
         for index in range(self.layers):
             layer = f"model.layers.{index}."
             shapes |= {
-                layer + "input_layernorm.weight": (self.dim,),
                 layer + "self_attn.q_proj.weight": (q, self.dim),
                 layer + "self_attn.k_proj.weight": (kv, self.dim),
                 layer + "self_attn.v_proj.weight": (kv, self.dim),
                 layer + "self_attn.o_proj.weight": (self.dim, q),
-                layer + "post_attention_layernorm.weight": (self.dim,),
                 layer + "mlp.gate_proj.weight": (self.ffn, self.dim),
                 layer + "mlp.up_proj.weight": (self.ffn, self.dim),
                 layer + "mlp.down_proj.weight": (self.dim, self.ffn),
             }
+            shapes |= {f"{layer}{name}.weight": (size,) for name, size in self.norms().values()}
+            if self.qkv_bias:
+                shapes |= {f"{layer}self_attn.{part}_proj.bias": (size,)
+                           for part, size in (("q", q), ("k", kv), ("v", kv))}
         return shapes
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "ModelShape":
+        """Rebuild a shape from its fields as `dataclasses.asdict` and JSON leave them.
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises
-    ------
-    HeadraceError
-        If the file is missing or holds something else.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise HeadraceError(f"{path}: cannot be read: {error.strerror}; expected a file of a "
-                            f"Hugging Face checkpoint folder") from error
-    except ValueError as error:
-        raise HeadraceError(f"{path}: not a JSON file: {error}") from error
-    if not isinstance(content, dict):
-        raise HeadraceError(f"{path}: expected a JSON object, not a {type(content).__name__}")
-    return content
-
-
-class _Facts:
-    """Typed access to the fields of a `config.json`."""
-
-    def __init__(self, path: Path, values: Mapping[str, Any]):
-        self.path, self.values = path, values
-
-    def error(self, name: str, expected: str) -> HeadraceError:
-        return HeadraceError(f"{self.path}: {name} is {self.values.get(name)!r}: expected "
-                             f"{expected}")
-
-    def count(self, name: str, default: int | None = None) -> int:
-        value = self.values.get(name)
-        value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.error(name, "a whole number of at least 1")
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        value = self.values.get(name)
-        value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self.error(name, "a number above 0")
-        return float(value)
-
-    def tokens(self, name: str) -> tuple[int, ...]:
-        value = self.values.get(name)
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(isinstance(v, int) and v >= 0 for v in values):
-            raise self.error(name, "a token id, a list of them, or null")
-        return tuple(values)
-
-
-def _check_supported(path: Path, values: Mapping[str, Any]) -> None:
-    """Refuse what would compute something else than the model."""
-    names = values.get("architectures") or []
-    if not any(name in ARCHITECTURES for name in names):
-        found = ", ".join(map(str, names)) or f"model_type {values.get('model_type')!r}"
-        raise HeadraceError(f"{path}: unsupported architecture: {found}: supported: "
-                            f"{', '.join(ARCHITECTURES)}")
-    activation = values.get("hidden_act", "silu")
-    if activation not in ("silu", "swish"):
-        raise HeadraceError(f"{path}: hidden_act is {activation!r}: supported: silu")
-    for name in ("attention_bias", "mlp_bias"):
-        if values.get(name):
-            raise HeadraceError(f"{path}: {name} is true: biases are not supported; supported "
-                                f"are Llama models without biases")
-    if values.get("quantization_config"):
-        raise HeadraceError(f"{path}: the checkpoint is quantised (quantization_config): "
-                            f"supported are weights in F32, F16 or BF16; take the original "
-                            f"checkpoint, headrace quantises it itself")
-    for name in ("rope_scaling", "rope_parameters"):
-        scaling = values.get(name)
-        if isinstance(scaling, Mapping):
-            kind = scaling.get("rope_type", scaling.get("type", "default"))
-            if kind == "default":
-                continue
-            scaling = kind
-        if scaling:
-            raise HeadraceError(f"{path}: {name} of type {scaling!r}: scaled rotary embeddings "
-                                f"are not supported; supported is the default with rope_theta")
-    factor = values.get("partial_rotary_factor")
-    if factor not in (None, 1, 1.0):
-        raise HeadraceError(f"{path}: partial_rotary_factor is {factor!r}: supported: 1")
-
-
-def read_shape(folder: Path) -> ModelShape:
-    """Read the shape of the model in a checkpoint folder.
-
-    Raises
-    ------
-    HeadraceError
-        If `config.json` is missing or damaged, or the model is not supported.
-    """
-    path = folder / "config.json"
-    values = read_json(path)
-    _check_supported(path, values)
-    facts = _Facts(path, values)
-    dim, heads = facts.count("hidden_size"), facts.count("num_attention_heads")
-    kv_heads = facts.count("num_key_value_heads", heads)
-    if heads % kv_heads:
-        raise facts.error("num_key_value_heads", f"a divisor of num_attention_heads, {heads}")
-    if values.get("head_dim") is None and dim % heads:
-        raise HeadraceError(f"{path}: hidden_size {dim} is no multiple of num_attention_heads "
-                            f"{heads}: expected head_dim to be given")
-    head_dim = facts.count("head_dim", dim // heads)
-    if head_dim % 2:
-        raise facts.error("head_dim", "an even number, as rotary embeddings turn pairs")
-    rope = values.get("rope_parameters")
-    theta = rope.get("rope_theta") if isinstance(rope, Mapping) else None
-    eos = facts.tokens("eos_token_id")
-    if (folder / "generation_config.json").is_file():
-        extra = _Facts(folder / "generation_config.json",
-                       read_json(folder / "generation_config.json"))
-        eos = tuple(dict.fromkeys(eos + extra.tokens("eos_token_id")))
-    bos = facts.tokens("bos_token_id")
-    return ModelShape(
-        dim=dim, ffn=facts.count("intermediate_size"), layers=facts.count("num_hidden_layers"),
-        vocab=facts.count("vocab_size"), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
-        context=facts.count("max_position_embeddings", 2048),
-        eps=facts.number("rms_norm_eps", 1e-6),
-        theta=float(theta) if theta else facts.number("rope_theta", 10000.0),
-        tied=bool(values.get("tie_word_embeddings", False)),
-        bos=bos[0] if bos else None, eos=eos)
+        Raises
+        ------
+        TypeError
+            If a field is missing or unknown.
+        """
+        facts = dict(values)
+        for field in fields(cls):
+            if isinstance(facts.get(field.name), list | tuple):
+                facts[field.name] = tuple(
+                    Rope(**item) if isinstance(item, dict) else item for item in facts[field.name])
+        return cls(**facts)

@@ -217,11 +217,9 @@ class Image:
 
 
 def _parse(path: Path, header: dict[str, Any], content: NDArray[np.uint8]) -> Image:
-    shape = dict(header["shape"])
-    shape["eos"] = tuple(shape["eos"])
     regions = {name: Region(*pair) for name, pair in header["regions"].items()}
     parts = {name: Region(*pair) for name, pair in header["parts"].items()}
-    image = Image(model=header["model"], shape=ModelShape(**shape),
+    image = Image(model=header["model"], shape=ModelShape.from_json(header["shape"]),
                   config=Config(**header["config"]), regions=regions, parts=parts,
                   content=content,
                   **{name: header[name] for name in ("group", "context", "chunk", "max_passes",

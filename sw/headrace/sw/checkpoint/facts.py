@@ -1,0 +1,95 @@
+"""Typed access to the fields of a `config.json`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import HeadraceError
+
+
+__all__ = ["Facts", "read_json"]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises
+    ------
+    HeadraceError
+        If the file is missing or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HeadraceError(f"{path}: cannot be read: {error.strerror}; expected a file of a "
+                            f"Hugging Face checkpoint folder") from error
+    except ValueError as error:
+        raise HeadraceError(f"{path}: not a JSON file: {error}") from error
+    if not isinstance(content, dict):
+        raise HeadraceError(f"{path}: expected a JSON object, not a {type(content).__name__}")
+    return content
+
+
+class Facts:
+    """Typed access to the fields of a `config.json`.
+
+    Every method raises :class:`~headrace.sw.errors.HeadraceError` that names file, field, value
+    and what was expected.
+    """
+
+    def __init__(self, path: Path, values: Mapping[str, Any]):
+        self.path, self.values = path, values
+
+    def error(self, name: str, expected: str) -> HeadraceError:
+        """An error about one field."""
+        return HeadraceError(f"{self.path}: {name} is {self.values.get(name)!r}: expected "
+                             f"{expected}")
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """A whole number of at least 1."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise self.error(name, "a whole number of at least 1")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """A number above 0."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise self.error(name, "a number above 0")
+        return float(value)
+
+    def tokens(self, name: str) -> tuple[int, ...]:
+        """Token ids: one, a list of them, or none."""
+        value = self.values.get(name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        if not all(isinstance(v, int) and v >= 0 for v in values):
+            raise self.error(name, "a token id, a list of them, or null")
+        return tuple(values)
+
+    def choice(self, name: str, default: str, options: Mapping[str, str]) -> str:
+        """One of some names, mapped to what it stands for."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if value not in options:
+            raise self.error(name, " or ".join(options))
+        return options[value]
+
+    def refuse(self, **wanted: Any) -> None:
+        """Refuse fields that ask for something which is not there.
+
+        Each field must be absent, null, or the value given here.
+        """
+        for name, value in wanted.items():
+            if self.values.get(name) not in (None, value):
+                raise self.error(name, f"{value!r}: nothing else is supported for architecture "
+                                       f"{self.architecture}")
+
+    @property
+    def architecture(self) -> str:
+        """Name of the architecture, as the checkpoint gives it."""
+        names = self.values.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else "unknown"
