@@ -3,7 +3,7 @@
 import numpy as np
 
 from headrace.hw.config import PRESETS, Config
-from headrace.sw.checkpoint import ModelShape, SyntheticCheckpoint
+from headrace.sw.checkpoint import ModelShape, Rope, SyntheticCheckpoint
 from headrace.sw.compiler import Image, compile_model
 from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
@@ -21,6 +21,22 @@ def shape(**changes) -> ModelShape:
               "head_dim": 16, "context": 80, "eps": 1e-5, "theta": 10000.0, "tied": True,
               **changes}
     return ModelShape(**values)
+
+
+#: Features of architectures other than Llama: what their layers do differently.
+FEATURES = {
+    "bias": {"qkv_bias": True},
+    "head norms": {"qk_norm": True},
+    "post norms, GELU": {"post_norms": True, "gain_offset": 1.0, "activation": "gelu",
+                         "embedding_scale": 6.5, "score_scale": 0.2},
+    "window": {"window_of": (20, 0)},
+    "window of one": {"window_of": (1, 33)},
+    "some layers not rotated": {"ropes": (Rope(theta=500.0), Rope(kind="none")),
+                                "rope_of": (1, 0)},
+    "everything": {"qkv_bias": True, "qk_norm": True, "post_norms": True, "gain_offset": 1.0,
+                   "activation": "gelu", "window_of": (0, 36), "rope_of": (0, 1),
+                   "ropes": (Rope(theta=1e6, kind="linear", factor=8.0), Rope(theta=1e4))},
+}
 
 
 def compiled(config: Config, *, seed: int = 0, **changes) -> Image:

@@ -21,6 +21,7 @@ add, exp, from_fp16, from_int, mul, rcp, rsqrt = (
     for name in ("add", "exp", "from_fp16", "from_int", "mul", "rcp", "rsqrt"))
 
 ZERO, ONE = np.float32(0), np.float32(1)
+GELU = [np.float32(2 * np.sqrt(2 / np.pi) * factor) for factor in (1, 0.044715)]
 LOWEST = np.float32(np.finfo(np.float32).min)
 
 
@@ -94,6 +95,20 @@ class PlainMachine:
             y = [mul(mul(v, r), self.f32(64 * code["table"] + 4 * i)) for i, v in enumerate(x)]
             self.put(s, y, 16 * code["group16"])
 
+    def do_rms(self):
+        code = self.code
+        for p in range(self.positions):
+            for v in range(code["vectors"]):
+                places = [v * code["dim"] + i for i in range(code["dim"])]
+                x = [self.x[self.xi(p, i)] for i in places]
+                total = reduce16(np.array([mul(value, value) for value in x]))
+                r = rsqrt(add(mul(total, from_bits(code["inv_dim"])), from_bits(code["eps"])))
+                for i, (place, value) in enumerate(zip(places, x)):
+                    y = mul(mul(value, r), self.f32(64 * code["table"] + 4 * i))
+                    at = (self.xi(p, place)
+                          + (code["y_base"] - code["x_base"]) * self.config.lanes)
+                    self.x[at] = add(self.x[at], y) if code["accumulate"] else y
+
     def do_quant(self):
         for p, s in self.turns():
             self.put(s, [self.x[self.xi(p, i)] for i in range(self.code["dim"])],
@@ -124,7 +139,10 @@ class PlainMachine:
             if column < self.code["limit"]:
                 i = self.xi(p, column)
                 if t % 2 == 0:
-                    self.x[i] = mul(f, rcp(add(ONE, exp(-f))))
+                    u = f
+                    if self.code["gelu"]:
+                        u = mul(f, add(GELU[0], mul(GELU[1], mul(f, f))))
+                    self.x[i] = mul(f, rcp(add(ONE, exp(-u))))
                 else:
                     self.x[i] = mul(self.x[i], f)
 
@@ -246,7 +264,7 @@ class PlainMachine:
             block = self.block(code, b, j)
             scores = {}
             for t in range(32):
-                if 32 * b + t > q:
+                if 32 * b + t > q or code["window"] and 32 * b + t <= q - code["window"]:
                     continue
                 dot = ZERO
                 for g in range(0, head_dim, 32):

@@ -9,6 +9,7 @@ from safetensors.numpy import save_file
 
 from headrace.sw.checkpoint import (
     ModelShape,
+    Rope,
     SyntheticCheckpoint,
     find_model,
     load_checkpoint,
@@ -68,7 +69,7 @@ def _fails(folder, *parts):
 
 def test_loads_its_shape_and_tensors(tmp_path):
     checkpoint = load_checkpoint(_write(tmp_path / "m"))
-    assert checkpoint.shape == shape(eos=(2,))
+    assert checkpoint.shape == shape(eos=(2,), ropes=(Rope(theta=10000.0),))
     assert checkpoint.tokenizer is None and checkpoint.name == "m"
     for name, values in _tensors().items():
         assert np.array_equal(checkpoint.tensor(name), values)
@@ -222,14 +223,14 @@ def test_unsupported_type(tmp_path):
 
 @pytest.mark.parametrize("changes, parts", [
     ({"architectures": ["MixtralForCausalLM"]},
-     ["unsupported architecture: MixtralForCausalLM", "supported: LlamaForCausalLM"]),
+     ["unsupported architecture: MixtralForCausalLM", "supported: LlamaForCausalLM, Mist"]),
     ({"architectures": None, "model_type": "gpt2"},
      ["unsupported architecture: model_type 'gpt2'"]),
-    ({"hidden_act": "gelu"}, ["hidden_act is 'gelu'", "supported: silu"]),
-    ({"attention_bias": True}, ["attention_bias is true", "biases are not supported"]),
-    ({"mlp_bias": True}, ["mlp_bias is true", "biases are not supported"]),
-    ({"rope_scaling": {"rope_type": "llama3", "factor": 8}},
-     ["rope_scaling of type 'llama3'", "not supported"]),
+    ({"hidden_act": "gelu"}, ["hidden_act is 'gelu'", "expected silu or swish or gelu_"]),
+    ({"attention_bias": True}, ["attention_bias is True", "nothing else is supported"]),
+    ({"mlp_bias": True}, ["mlp_bias is True", "nothing else is supported"]),
+    ({"rope_scaling": {"rope_type": "dynamic", "factor": 8}},
+     ["rope_scaling is", "a rotary embedding of type default, linear, llama3, yarn"]),
     ({"quantization_config": {"bits": 4}}, ["the checkpoint is quantised"]),
     ({"partial_rotary_factor": 0.5}, ["partial_rotary_factor is 0.5"]),
     ({"num_key_value_heads": 3}, ["num_key_value_heads is 3", "divisor of num_attention_heads"]),
@@ -244,7 +245,7 @@ def test_unsupported_type(tmp_path):
                           "is 40"]),
     ({"intermediate_size": 45}, ["'model.layers.0.mlp.gate_proj.weight' has shape [44, 48]",
                                  "expected [45, 48]"]),
-    ({"num_hidden_layers": 3}, ["missing tensor 'model.layers.2.input_layernorm.weight'"]),
+    ({"num_hidden_layers": 3}, ["missing tensor 'model.layers.2.self_attn.q_proj.weight'"]),
     ({"tie_word_embeddings": False}, ["missing tensor 'lm_head.weight'", "[37, 48]"]),
 ])
 def test_bad_config(tmp_path, changes, parts):
@@ -256,7 +257,7 @@ def test_bias_tensor(tmp_path):
     tensors = _tensors()
     tensors["model.layers.0.self_attn.q_proj.bias"] = np.zeros(64, np.float32)
     _fails(_write(tmp_path / "m", tensors=tensors), "'model.layers.0.self_attn.q_proj.bias'",
-           "biases are not supported")
+           "a bias that architecture llama does not have")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

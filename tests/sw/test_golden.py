@@ -12,7 +12,7 @@ from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.golden import BusError, GoldenMachine
 
-from .models import CONFIGS, ODD, compiled, ids, prefill
+from .models import CONFIGS, FEATURES, ODD, compiled, ids, prefill
 from .plain import PlainMachine
 
 
@@ -32,6 +32,7 @@ SHAPES = {
     "one head": {"heads": 1, "kv_heads": 1},
     "three of a group": {"heads": 6, "kv_heads": 2},
     "untied": {"tied": False},
+    **FEATURES,
 }
 
 
@@ -43,7 +44,13 @@ def _passes(total, chunk):
     (PRESETS["tiny"], 3, {"dim": 32, "ffn": 40, "layers": 1, "heads": 2, "kv_heads": 1}),
     (ODD, 4, {"dim": 32, "ffn": 32, "layers": 1, "heads": 3, "kv_heads": 1, "head_dim": 6}),
     (LANES, 2, {"dim": 32, "ffn": 32, "layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 40}),
-], ids=["tiny", "3x5", "lanes"])
+    (PRESETS["tiny"], 3, {"dim": 32, "ffn": 40, "layers": 1, "heads": 2, "kv_heads": 1,
+                          "qkv_bias": True, "qk_norm": True, "post_norms": True,
+                          "activation": "gelu", "window_of": (3,)}),
+    (LANES, 2, {"dim": 32, "ffn": 32, "layers": 1, "heads": 4, "kv_heads": 2, "head_dim": 20,
+                "qkv_bias": True, "qk_norm": True, "post_norms": True, "activation": "gelu",
+                "window_of": (1,)}),
+], ids=["tiny", "3x5", "lanes", "tiny, features", "lanes, features"])
 def test_equals_the_plain_machine(config, chunk, changes):
     image = compiled(config, seed=3, vocab=11, **changes)
     prompt = ids(5, 11)
@@ -65,10 +72,11 @@ def test_equals_the_plain_machine(config, chunk, changes):
         assert np.array_equal(memories[0][part], memories[1][part]), name
 
 
-def test_blocks_beyond_the_first_equal_the_plain_machine():
+@pytest.mark.parametrize("changes", [{}, {"window_of": (30,)}], ids=["all", "window"])
+def test_blocks_beyond_the_first_equal_the_plain_machine(changes):
     config = PRESETS["tiny"]
     image = compiled(config, seed=4, vocab=7, dim=32, ffn=32, layers=1, heads=1, kv_heads=1,
-                     head_dim=4, context=70)
+                     head_dim=4, context=70, **changes)
     prompt = ids(67, 7)
     memories = []
     for kind, chunk in ((GoldenMachine, 8), (PlainMachine, 8)):

@@ -5,11 +5,13 @@ functions are in :mod:`headrace.hw.tables`; ``docs/number-formats.md`` gives the
 """
 
 import dataclasses
+import math
 import struct
 
 
 __all__ = [
-    "ACT_MAX", "EXP_INPUT_LOG2_LIMIT", "FP16", "FP32", "FloatFormat", "INV_ACT_MAX",
+    "ACT_MAX", "EXP_INPUT_LOG2_LIMIT", "FP16", "FP32", "FloatFormat", "GELU_CUBIC_BITS",
+    "GELU_LINEAR_BITS", "INV_ACT_MAX",
     "INV_ACT_MAX_BITS", "LOG2_E", "LOG2_E_FRACTION_BITS", "LOWEST_BITS", "ONE_BITS",
     "REDUCTION_WAYS", "fp32_bits",
 ]
@@ -97,6 +99,10 @@ INV_ACT_MAX_BITS = fp32_bits(1 / ACT_MAX)
 
 #: The same constant as a float, exactly representable in fp32.
 INV_ACT_MAX = struct.unpack("<f", struct.pack("<I", INV_ACT_MAX_BITS))[0]
+
+#: GELU in its tanh form is ``g * sigmoid(g * (GELU_LINEAR + GELU_CUBIC * g * g))``.
+GELU_LINEAR_BITS = fp32_bits(2 * (2 / math.pi) ** 0.5)
+GELU_CUBIC_BITS = fp32_bits(2 * (2 / math.pi) ** 0.5 * 0.044715)
 
 #: Bits of 1.0.
 ONE_BITS = FP32.bias << FP32.mant_bits

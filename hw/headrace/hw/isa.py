@@ -26,13 +26,14 @@ class Op(IntEnum):
     MATMUL = 4      # A x weights -> result stream
     STORE = 5       # result stream -> X
     ADD = 6         # X + result stream -> X
-    GLU = 7         # silu(gate tile) * up tile of the result stream -> X
+    GLU = 7         # silu or gelu (gate tile) * up tile of the result stream -> X
     APPEND = 8      # X -> RoPE (keys) -> quantised -> cache
     ROPE = 9        # X -> RoPE -> quantised -> A (queries)
     ATTN = 10       # A (queries) x cache -> result stream, with online softmax
     ATTN_OUT = 11   # result stream x 1/sum -> X
     LOGITS = 12     # result stream -> arg-max; logits and next token to memory
     END = 13        # end of the pass: counters to memory
+    RMS = 14        # X -> RMSNorm of parts of a vector -> X
 
 
 class Format(IntEnum):
@@ -66,6 +67,8 @@ FIELDS = {row[0]: Field(*row) for row in (
     ("post_a", 0, 9, 1, "give one token to the matmul unit when the results are in A"),
     ("last_only", 0, 10, 1, "only the last position of the pass, as stream 0"),
     ("head", 0, 11, 1, "skipped unless the pass asks for logits"),
+    ("gelu", 0, 12, 1, "the gate is GELU in its tanh form instead of SiLU"),
+    ("accumulate", 0, 12, 1, "the result is added to what is there"),
     ("group16", 0, 12, 4, "quantisation group in units of 16 values"),
     ("dim", 0, 16, 16, "elements of a vector, padded to the group"),
     ("fmt", 0, 16, 4, "weight format, see Format"),
@@ -77,8 +80,12 @@ FIELDS = {row[0]: Field(*row) for row in (
     ("inv_dim", 1, 0, 32, "fp32: 1 / unpadded dimension"),
     ("x_base", 2, 0, 16, "word of X where position 0 begins"),
     ("x_stride", 2, 16, 16, "words of X from one position to the next"),
+    ("window", 2, 0, 32, "positions that are attended to, the own one included; 0 for all"),
+    ("y_base", 3, 0, 16, "word of X where the result of position 0 begins"),
+    ("vectors", 3, 16, 16, "vectors of a position, one behind the other"),
     ("a_base", 3, 0, 16, "word of A where row set 0 begins"),
     ("a_stride", 3, 16, 16, "words of A from one row set to the next"),
+    ("table_base", 4, 0, 16, "word of the table SRAM where the gains are kept"),
     ("s_base", 4, 0, 16, "first activation scale of stream 0"),
     ("s_stride", 4, 16, 16, "activation scales from one stream to the next"),
     ("addr", 5, 0, 32, "address in 64-byte units: weights, embedding, cache of the layer, logits, "
@@ -106,13 +113,15 @@ OPCODES = {
     Op.MATMUL: ("wait_a", "last_only", "group16", "fmt", "k_groups", *_A, "addr", "words", "tiles"),
     Op.STORE: ("last_only", "limit", *_X, "tiles"),
     Op.ADD: ("last_only", "limit", *_X, "tiles"),
-    Op.GLU: ("last_only", "limit", *_X, "tiles"),
+    Op.GLU: ("last_only", "gelu", "limit", *_X, "tiles"),
     Op.APPEND: ("v_select", "v_tiles", "pitch", *_X, "addr", *_HEADS, "table"),
     Op.ROPE: ("post_a", *_X, *_A, *_HEADS),
-    Op.ATTN: ("wait_a", "v_select", "v_tiles", "pitch", *_A, "addr", *_HEADS, "scale"),
+    Op.ATTN: ("wait_a", "v_select", "v_tiles", "pitch", "window", *_A, "addr", *_HEADS, "scale"),
     Op.ATTN_OUT: ("v_select", "v_tiles", *_X, *_HEADS),
     Op.LOGITS: ("limit", "addr", "tokens", "tiles"),
     Op.END: ("addr",),
+    Op.RMS: ("accumulate", "dim", "inv_dim", *_X, "y_base", "vectors", "table_base", "eps",
+             "table"),
 }
 
 #: Engines that take part in each instruction: the sequencer puts it into their queues.
@@ -130,6 +139,7 @@ ENGINES = {
     Op.ATTN_OUT: ("vector",),
     Op.LOGITS: ("vector",),
     Op.END: ("vector",),
+    Op.RMS: ("memory", "vector"),
 }
 
 

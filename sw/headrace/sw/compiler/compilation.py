@@ -29,10 +29,14 @@ def _tables(sizes: Sizes, context: int) -> dict[str, int]:
     """Bytes of every table."""
     result = {}
     for layer in range(sizes.shape.layers):
-        result[f"layers.{layer}.attention_norm"] = 4 * sizes.dim
-        result[f"layers.{layer}.mlp_norm"] = 4 * sizes.dim
+        for name in sizes.shape.norms():
+            result[f"layers.{layer}.{name}"] = 4 * sizes.norm_elems(name)
+        if sizes.shape.qkv_bias:
+            result[f"layers.{layer}.kv_bias"] = 4 * sizes.kv_dim
+            result[f"layers.{layer}.q_bias"] = 4 * sizes.q_dim
     result["final_norm"] = 4 * sizes.dim
-    result["rope"] = 4 * sizes.head_dim * context
+    for index in range(len(sizes.shape.all_ropes)):
+        result[f"rope.{index}"] = 4 * sizes.head_dim * context
     result["embedding"] = align(4 * sizes.dim) * sizes.shape.vocab
     return result
 

@@ -19,7 +19,7 @@ from ..checkpoint import ModelShape
 from ..errors import HeadraceError
 from ..layout import CacheLayout
 from .sizes import Sizes
-from .traffic import Traffic, pass_traffic
+from .traffic import Traffic, attended_tokens, pass_traffic
 
 
 __all__ = ["Image", "Region", "load_image"]
@@ -156,8 +156,11 @@ class Image:
                 values = k if fmt == Format.W8 else -(-k // 2)
                 total += n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
         pinned = self.kv_pinned / self.cache.pitch_units * 32
-        tokens = max(0.0, position - pinned)
-        return total + round(tokens * shape.layers * shape.kv_heads * 2 * (shape.head_dim + 2))
+        tokens = 0.0
+        for layer in range(shape.layers):
+            first = max(0, position + 1 - shape.window(layer)) if shape.window(layer) else 0
+            tokens += max(0.0, position - max(pinned, first))
+        return total + round(tokens * shape.kv_heads * 2 * (shape.head_dim + 2))
 
     def useful_macs(self, position: int, positions: int, head: bool) -> int:
         """Multiplications that the model needs: no padding, no masked products."""
@@ -165,8 +168,9 @@ class Image:
         total = 0
         for k, n, of_head in self._matrices():
             total += k * n * (positions if not of_head else int(head))
-        attended = positions * position + positions * (positions + 1) // 2
-        return total + 2 * attended * shape.layers * shape.heads * shape.head_dim
+        attended = sum(attended_tokens(position, positions, shape.window(layer))
+                       for layer in range(shape.layers))
+        return total + 2 * attended * shape.heads * shape.head_dim
 
     def _formats(self) -> list[Format | None]:
         """Formats of all matrices, in the order of :meth:`_matrices`; None if no instruction

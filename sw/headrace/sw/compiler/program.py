@@ -1,6 +1,5 @@
 """Program of a pass: the instruction list that serves prefill and decode alike."""
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +8,7 @@ from headrace.hw.config import ALIGN
 from headrace.hw.formats import fp32_bits
 from headrace.hw.isa import Format, Op, encode
 
+from ..checkpoint import Rope
 from ..layout import CacheLayout, block_words
 from .image import Region
 from .sizes import Sizes
@@ -62,7 +62,9 @@ def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
 
 def program_length(sizes: Sizes, repeat: int) -> int:
     """Instructions of a pass."""
-    return repeat * sizes.shape.layers * (15 + 3 * len(sizes.pieces)) + 5
+    shape = sizes.shape
+    extra = 2 * (shape.qkv_bias + shape.qk_norm + shape.post_norms)
+    return repeat * shape.layers * (15 + 3 * len(sizes.pieces) + extra) + 5
 
 
 @dataclass
@@ -138,32 +140,70 @@ class Placement:
                   **{"wait_a": 1, "last_only": 0, **flags})
 
 
+def _bias(place: Placement, layer: int, kind: str, elems: int) -> None:
+    """Put a bias where the product will be added: the same row at every position, as a table with
+    a distance of 0 between its rows."""
+    if place.sizes.shape.qkv_bias:
+        place.emit(Op.EMBED, dim=elems, pitch=0, **place.work(elems),
+                   addr=place.parts[f"layers.{layer}.{kind}_bias"].unit,
+                   tokens=place.regions["tokens"].unit)
+
+
+def _keep(place: Placement, layer: int, kind: str, elems: int, heads: int, table_base: int) -> None:
+    """Store the product for keys and values, or queries, and normalise its heads."""
+    name, shape = f"layers.{layer}.", place.sizes.shape
+    place.emit(Op.ADD if shape.qkv_bias else Op.STORE, last_only=0, limit=elems,
+               **place.work(elems), tiles=place.matrices[name + kind].tiles)
+    if shape.qk_norm:
+        work = place.work(elems)
+        place.emit(Op.RMS, accumulate=0, dim=place.sizes.head_dim,
+                   inv_dim=fp32_bits(1 / shape.head_dim), **work, y_base=work["x_base"],
+                   vectors=heads, table_base=table_base, eps=fp32_bits(shape.eps),
+                   table=place.parts[f"{name}{kind[0]}_norm"].unit)
+
+
+def _add(place: Placement, layer: int, kind: str, block: str) -> None:
+    """Add the result of a matrix to the residual stream, behind a norm if there is one."""
+    sizes, name = place.sizes, f"layers.{layer}."
+    tiles = place.matrices[name + kind].tiles
+    if not sizes.shape.post_norms:
+        place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual, tiles=tiles)
+        return
+    work = place.work(sizes.dim)
+    place.emit(Op.STORE, last_only=0, limit=sizes.dim, **work, tiles=tiles)
+    place.emit(Op.RMS, accumulate=1, dim=sizes.dim, inv_dim=fp32_bits(1 / sizes.shape.dim), **work,
+               y_base=place.residual["x_base"], vectors=1, table_base=0,
+               eps=fp32_bits(sizes.shape.eps), table=place.parts[f"{name}{block}_post_norm"].unit)
+
+
 def _layer(place: Placement, layer: int) -> None:
     sizes, shape = place.sizes, place.sizes.shape
     name = f"layers.{layer}."
     cache = {"pitch": place.cache.pitch_units,
              "addr": place.regions["cache"].unit + place.cache.unit(0, layer, 0)}
-    scale = fp32_bits(1 / math.sqrt(shape.head_dim))
+    scale = fp32_bits(shape.score_factor)
+    gains = place.chunk * sizes.head_dim // sizes.config.lanes
     q = place.work(sizes.q_dim)
 
     place.norm(name + "attention_norm")
     place.matmul(name + "kv")
-    place.emit(Op.STORE, last_only=0, limit=sizes.kv_dim, **place.work(sizes.kv_dim),
-               tiles=place.matrices[name + "kv"].tiles)
+    _bias(place, layer, "kv", sizes.kv_dim)
+    _keep(place, layer, "kv", sizes.kv_dim, shape.kv_heads, 0)
     # The product for q runs while keys and values travel to the cache.
     place.matmul(name + "q", wait_a=0)
     place.emit(Op.APPEND, **place.v, **cache, **place.work(sizes.kv_dim), **place.hd,
-               table=place.parts["rope"].unit)
-    # All padded columns of q are stored: their zeros stay behind the heads' outputs below.
-    place.emit(Op.STORE, last_only=0, limit=sizes.q_dim, **q,
-               tiles=place.matrices[name + "q"].tiles)
+               table=place.parts[f"rope.{shape.rope_index(layer)}"].unit)
+    _bias(place, layer, "q", sizes.q_dim)
+    # All padded columns of q are stored: their zeros stay behind the heads' outputs below. The
+    # gains of their norm lie behind the angles, which ROPE needs.
+    _keep(place, layer, "q", sizes.q_dim, shape.heads, gains)
     place.emit(Op.ROPE, post_a=1, **q, **place.heads_a, **place.hd)
-    place.emit(Op.ATTN, wait_a=1, **place.v, **cache, **place.heads_a, **place.hd, scale=scale)
+    place.emit(Op.ATTN, wait_a=1, **place.v, **cache, **place.heads_a, **place.hd, scale=scale,
+               window=shape.window(layer))
     place.emit(Op.ATTN_OUT, **place.v, **q, **place.hd)
     place.quant(sizes.q_dim)
     place.matmul(name + "o")
-    place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
-               tiles=place.matrices[name + "o"].tiles)
+    _add(place, layer, "o", "attention")
     place.norm(name + "mlp_norm")
     # In pieces, X holds a part of the hidden vector at a time: more positions fit into a pass.
     # Their input stays in A until the last piece, so the hidden vector is laid behind it.
@@ -172,13 +212,13 @@ def _layer(place: Placement, layer: int) -> None:
     for columns in sizes.pieces:
         tiles = 2 * sizes.tiles(columns)
         place.matmul(name + "gate_up", tiles=tiles, first=first, wait_a=int(first == 0))
-        place.emit(Op.GLU, last_only=0, limit=columns, **place.work(columns), tiles=tiles)
+        place.emit(Op.GLU, last_only=0, gelu=int(shape.activation == "gelu"), limit=columns,
+                   **place.work(columns), tiles=tiles)
         place.quant(columns, place.a(sizes.ffn, skip, column),
                     post_a=int(column + columns == sizes.ffn))
         column, first = column + columns, first + tiles
     place.matmul(name + "down", a=place.a(sizes.ffn, skip))
-    place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
-               tiles=place.matrices[name + "down"].tiles)
+    _add(place, layer, "down", "mlp")
 
 
 def build_program(place: Placement, repeat: int = 1) -> bytes:
@@ -198,15 +238,16 @@ def build_program(place: Placement, repeat: int = 1) -> bytes:
     return b"".join(place.code)
 
 
-def rope_rows(shape, head_dim: int, positions: int) -> np.ndarray:
+def rope_rows(rope: Rope, elems: int, padded: int, positions: int) -> np.ndarray:
     """Return the rows ``(cos_0, sin_0, cos_1, sin_1, ...)``, rounded once from float64.
 
-    Pairs that only exist as padding are not turned: cos 1, sin 0.
+    `elems` of `padded` elements of a head are turned. Pairs that only exist as padding are not:
+    cos 1, sin 0.
     """
-    pairs = shape.head_dim // 2
-    frequency = shape.theta ** (-2 * np.arange(pairs) / shape.head_dim)
-    angle = np.arange(positions)[:, None] * frequency
-    rows = np.zeros((positions, head_dim // 2, 2))
+    pairs = elems // 2
+    angle = np.arange(positions)[:, None] * rope.frequencies(elems)
+    rows = np.zeros((positions, padded // 2, 2))
     rows[..., 0] = 1
-    rows[:, :pairs, 0], rows[:, :pairs, 1] = np.cos(angle), np.sin(angle)
-    return rows.reshape(positions, head_dim).astype(np.float32)
+    rows[:, :pairs, 0] = rope.magnitude * np.cos(angle)
+    rows[:, :pairs, 1] = rope.magnitude * np.sin(angle)
+    return rows.reshape(positions, padded).astype(np.float32)

@@ -78,6 +78,10 @@ class Sizes:
         """Activation scales of one query head: groups of 32, the last may be shorter."""
         return -(-self.head_dim // KV_BLOCK)
 
+    def norm_elems(self, name: str) -> int:
+        """Padded elements of a norm of a layer, by its name in the program."""
+        return self.head_dim if name in ("q_norm", "k_norm") else self.dim
+
     def ffn_pieces(self, count: int) -> list[int]:
         """Columns of the MLP's hidden vector in each piece, for up to `count` pieces.
 
@@ -91,8 +95,10 @@ class Sizes:
         return [size] * whole + [rest] * (rest > 0)
 
     def work(self, pieces: int) -> int:
-        """Elements of the work area of a position: k and v, then q, then a piece of the MLP."""
-        return max(self.kv_dim, self.q_dim, self.ffn_pieces(pieces)[0])
+        """Elements of the work area of a position: k and v, then q, then a piece of the MLP, and
+        what is added to the residual stream if it has a norm of its own."""
+        post = self.dim if self.shape.post_norms else 0
+        return max(self.kv_dim, self.q_dim, self.ffn_pieces(pieces)[0], post)
 
     def tiles(self, columns: int) -> int:
         """Column tiles of a matrix."""
@@ -118,7 +124,8 @@ class Sizes:
                      shape.kv_heads * streams * self.head_groups)
         yield Demand("activation scales", scales, config.s_words, "scales", "a_bytes")
         yield Demand("attention streams", streams, config.streams, "streams", "streams")
-        yield Demand("the rotary table", positions * self.head_dim, config.table_elems,
+        rows = positions + shape.qk_norm      # the gains of q lie behind the angles
+        yield Demand("the rotary table", rows * self.head_dim, config.table_elems,
                      "elements", "table_elems")
 
     def check(self) -> None:
@@ -145,6 +152,10 @@ class Sizes:
             if size >= 1 << bits:
                 raise HeadraceError(f"model: {what} {size} (padded): the instruction set ends at "
                                     f"{(1 << bits) - 1}; take a smaller model")
+        if shape.score_cap or shape.logit_cap:
+            raise HeadraceError(f"model: architecture {shape.architecture} caps its scores or "
+                                f"logits (softcapping), which the machine cannot do: it would "
+                                f"compute something else than the model")
         for demand in self.demands(1, self.plan[1]):
             if demand.need > demand.have:
                 raise self._error(f"one position of {demand.what}", demand.need, demand.have,

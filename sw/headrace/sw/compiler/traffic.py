@@ -10,7 +10,14 @@ from headrace.hw.regmap import COUNTERS
 from ..layout import align
 
 
-__all__ = ["Traffic", "instruction_traffic", "pass_traffic", "program_traffic"]
+__all__ = ["Traffic", "attended_tokens", "instruction_traffic", "pass_traffic", "program_traffic"]
+
+
+def attended_tokens(position: int, positions: int, window: int = 0) -> int:
+    """Tokens that some positions attend to, added up; `window` 0 is no limit."""
+    if not window:
+        return positions * position + positions * (positions + 1) // 2
+    return sum(min(window, p + 1) for p in range(position, position + positions))
 
 
 @dataclass
@@ -52,13 +59,16 @@ class Traffic:
                 "macs": self.macs}
 
 
-def _attention(total: Traffic, code: Mapping[str, int], end: int, kv_base: int, kv_pinned: int
-               ) -> None:
-    """Blocks that ATTN reads: scales, K and V of every block that has a token before `end`."""
+def _attention(total: Traffic, code: Mapping[str, int], position: int, end: int, kv_base: int,
+               kv_pinned: int) -> None:
+    """Blocks that ATTN reads: scales, K and V of every block that has a token before `end`, and
+    in the window of `position` or later."""
     head_dim = code["head_dim"]
     unit = head_dim + 2
     size = unit * ALIGN
-    for block in range(-(-end // KV_BLOCK)):
+    window = code["window"]
+    first = max(0, position + 1 - window) // KV_BLOCK if window else 0
+    for block in range(first, -(-end // KV_BLOCK)):
         for head in range(code["heads"]):
             begin = code["addr"] + block * code["pitch"] + head * unit - kv_base
             if 0 <= begin and begin + unit <= kv_pinned:
@@ -89,7 +99,7 @@ def instruction_traffic(config: Config, code: Mapping[str, int], *, position: in
     if op == Op.EMBED:
         total.read["activations"] = positions * align(4, beat)
         total.read["tables"] = positions * align(4 * code["dim"], beat)
-    elif op == Op.NORM:
+    elif op in (Op.NORM, Op.RMS):
         total.read["tables"] = align(4 * code["dim"], beat)
     elif op == Op.MATMUL:
         blocks = code["tiles"] * code["k_groups"]
@@ -102,8 +112,8 @@ def instruction_traffic(config: Config, code: Mapping[str, int], *, position: in
         total.read["tables"] = align(4 * code["head_dim"] * positions, beat)
         total.written["kv"] = 2 * (code["head_dim"] + 2) * code["heads"] * positions
     elif op == Op.ATTN:
-        _attention(total, code, position + positions, kv_base, kv_pinned)
-        attended = positions * position + positions * (positions + 1) // 2
+        _attention(total, code, position, position + positions, kv_base, kv_pinned)
+        attended = attended_tokens(position, positions, code["window"])
         total.macs = 2 * attended * code["heads"] * code["n_rep"] * code["head_dim"]
     elif op == Op.LOGITS:
         total.written["activations"] = 4 + (4 * code["limit"] if logits else 0)

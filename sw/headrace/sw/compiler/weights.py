@@ -72,14 +72,34 @@ def matrix(checkpoint: Weights, sizes: Sizes, spec: Matrix) -> Quantised:
 
 def table(checkpoint: Weights, sizes: Sizes, name: str, context: int) -> NDArray[np.float32]:
     """Read a table of fp32 rows, padded, subnormals flushed."""
-    if name == "rope":
-        return flush(rope_rows(sizes.shape, sizes.head_dim, context))
+    shape = sizes.shape
+    if name.startswith("rope."):
+        rope = shape.all_ropes[int(name.removeprefix("rope."))]
+        return flush(rope_rows(rope, shape.head_dim, sizes.head_dim, context))
     if name == "embedding":
-        values = checkpoint.tensor("model.embed_tokens.weight")
-    elif name == "final_norm":
-        values = checkpoint.tensor("model.norm.weight")
-    else:
-        _, layer, kind = name.split(".")
-        source = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
-        values = checkpoint.tensor(f"model.layers.{layer}.{source[kind]}.weight")
-    return flush(_pad(values, values.ndim - 1, sizes.dim))
+        values = (checkpoint.tensor("model.embed_tokens.weight")
+                  * np.float32(shape.embedding_scale))
+        return flush(_pad(values, 1, sizes.dim))
+    if name == "final_norm":
+        gains = checkpoint.tensor("model.norm.weight") + np.float32(shape.gain_offset)
+        return flush(_pad(gains, 0, sizes.dim))
+    _, layer, kind = name.split(".")
+    read = f"model.layers.{layer}."
+    if kind.endswith("bias"):
+        return flush(_bias(checkpoint, sizes, read + "self_attn.", kind))
+    gains = checkpoint.tensor(f"{read}{shape.norms()[kind][0]}.weight")
+    gains = gains + np.float32(shape.gain_offset)
+    if kind in ("q_norm", "k_norm"):
+        return flush(_heads(gains[:, None], sizes, rotated=True)[:, 0])
+    return flush(_pad(gains, 0, sizes.dim))
+
+
+def _bias(checkpoint: Weights, sizes: Sizes, read: str, kind: str) -> NDArray[np.float32]:
+    """Biases in the order of the columns of their matrix."""
+    def get(part: str) -> NDArray[np.float32]:
+        values = checkpoint.tensor(f"{read}{part}_proj.bias")
+        return _heads(values[:, None], sizes, rotated=part != "v")[:, 0]
+
+    if kind == "kv_bias":
+        return np.concatenate([get("k"), get("v")])
+    return _pad(get("q"), 0, sizes.q_dim)

@@ -35,11 +35,12 @@ def _layout(state: State, code: Mapping[str, int]) -> CacheLayout:
                        v_cols=state.config.stride >> code["v_select"])
 
 
-def _blocks(state: State, code: Mapping[str, int], count: int, *, write: bool
+def _blocks(state: State, code: Mapping[str, int], count: int, *, write: bool, first: int = 0
             ) -> tuple[CacheLayout, NDArray[np.uint8]]:
     layout = _layout(state, code)
+    count -= first
     size = ((count - 1) * code["pitch"] + code["heads"] * layout.block_units) * ALIGN
-    begin = state.span(code["addr"], size, write=write)
+    begin = state.span(code["addr"] + first * code["pitch"], size, write=write)
     return layout, layout.blocks(state.memory, begin, count)
 
 
@@ -103,14 +104,18 @@ def attention(state: State, code: Mapping[str, int], position: int, positions: i
     n_rep = code["n_rep"]
     streams = positions * n_rep
     count = -(-(position + positions) // KV_BLOCK)
-    layout, blocks = _blocks(state, code, count, write=False)
+    window = code["window"]
+    first = max(0, position + 1 - window) // KV_BLOCK if window else 0
+    layout, blocks = _blocks(state, code, count, write=False, first=first)
     # [head, block, 1, token]
     scales = from_fp16(layout.scales(blocks)).swapaxes(0, 1)[..., None, :]
     products = _scores(state, code, layout.keys(blocks), streams)
     scores = mul(mul(products, scales[:, :, 0], clean=True), from_bits(code["scale"]))
     last = position + np.arange(streams) // n_rep
-    tokens = np.arange(count * KV_BLOCK).reshape(count, 1, KV_BLOCK)
+    tokens = np.arange(first * KV_BLOCK, count * KV_BLOCK).reshape(-1, 1, KV_BLOCK)
     keep = tokens <= last[:, None]
+    if window:
+        keep &= tokens > last[:, None] - window
 
     before, after = _running_max(scores, keep)
     rescale = exp(add(before, -after, clean=True))
@@ -123,7 +128,7 @@ def attention(state: State, code: Mapping[str, int], position: int, positions: i
 
     total = np.zeros_like(sums[:, 0])
     acc = np.zeros_like(terms[:, 0])
-    for index in range(count):
+    for index in range(count - first):
         r = rescale[:, index]
         total = add(mul(total, r, clean=True), sums[:, index], clean=True)
         acc = add(mul(acc, r[..., None], clean=True), terms[:, index], clean=True)

@@ -96,6 +96,8 @@ class GoldenMachine:
                 return vector.embed(state, code, position, positions)
             case Op.NORM:
                 return vector.norm(state, code, positions)
+            case Op.RMS:
+                return vector.rms(state, code, positions)
             case Op.QUANT:
                 return vector.quant(state, code, positions)
             case Op.MATMUL:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics import add, from_bits, mul, quantise, rms_scale, silu
+from ..numerics import add, from_bits, gelu, mul, quantise, rms_scale, silu
 from .attention import rotate
 from .state import State
 
 
-__all__ = ["attention_out", "consume", "embed", "logits", "norm", "quant", "rope"]
+__all__ = ["attention_out", "consume", "embed", "logits", "norm", "quant", "rms",
+           "rope"]
 
 
 Tensors = dict[str, NDArray]
@@ -46,6 +47,18 @@ def norm(state: State, code: Mapping[str, int], positions: int) -> Tensors:
     return _quantise(state, code, mul(mul(x, r[:, None]), gains))
 
 
+def rms(state: State, code: Mapping[str, int], positions: int) -> Tensors:
+    """Execute RMS."""
+    count, dim = code["vectors"], code["dim"]
+    gains = state.floats(code["table"], dim)
+    x = state.vectors(code, positions, count * dim).reshape(positions, count, dim)
+    r = rms_scale(x, from_bits(code["inv_dim"]), from_bits(code["eps"]))
+    y = mul(mul(x, r[..., None]), gains).reshape(positions, -1)
+    target = state.vectors({**code, "x_base": code["y_base"]}, positions, count * dim)
+    target[:] = add(target, y) if code["accumulate"] else y
+    return {"x": target}
+
+
 def quant(state: State, code: Mapping[str, int], positions: int) -> Tensors:
     """Execute QUANT."""
     return _quantise(state, code, _rows(state, code, positions, code["dim"]))
@@ -57,7 +70,7 @@ def consume(state: State, code: Mapping[str, int], positions: int, kind: str) ->
     if kind == "glu":
         tiles = f.reshape(len(f), -1, 2, state.config.cols)
         gate, up = (tiles[:, :, part].reshape(len(f), -1)[:, :code["limit"]] for part in (0, 1))
-        f = mul(silu(gate), up, clean=True)
+        f = mul((gelu if code["gelu"] else silu)(gate), up, clean=True)
     f = f[:, :code["limit"]]
     x = _rows(state, code, positions, f.shape[1])
     x[:] = add(x, f) if kind == "add" else f

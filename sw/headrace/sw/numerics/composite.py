@@ -3,21 +3,30 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headrace.hw.formats import ACT_MAX, FP16, FP32, INV_ACT_MAX, REDUCTION_WAYS
+from headrace.hw.formats import (
+    ACT_MAX,
+    FP16,
+    FP32,
+    GELU_CUBIC_BITS,
+    GELU_LINEAR_BITS,
+    INV_ACT_MAX,
+    REDUCTION_WAYS,
+)
 
-from .arithmetic import Float, abs_max, add, as_float, canonical, flush, has_below, mul
+from .arithmetic import Float, abs_max, add, as_float, canonical, flush, from_bits, has_below, mul
 from .conversion import from_fp16, to_fp16, to_int8
 from .elementary import exp, rcp, rsqrt
 
 
 __all__ = [
-    "quantise", "quantise_kv", "reduce16", "rms_scale", "silu", "sub", "to_fp16_scale",
+    "gelu", "quantise", "quantise_kv", "reduce16", "rms_scale", "silu", "sub", "to_fp16_scale",
 ]
 
 
 _ACT_MAX = np.float32(ACT_MAX)
 _INV_ACT_MAX = np.float32(INV_ACT_MAX)
 _ONE = np.float32(1)
+_GELU_LINEAR, _GELU_CUBIC = (from_bits(bits) for bits in (GELU_LINEAR_BITS, GELU_CUBIC_BITS))
 # Numbers of at least 2**-102 are multiples of 2**-125, and so are their sums, rounded or not:
 # none of them can be subnormal. In terms of the doubled bits that has_below() compares.
 _SAFE_LIMIT = 2 * ((FP32.bias - 102) << FP32.mant_bits) - 1
@@ -119,6 +128,18 @@ def silu(g: ArrayLike) -> Float:
     g = flush(g)
     gate = rcp(add(_ONE, exp(np.negative(g)), clean=True))
     return mul(g, gate, clean=True)
+
+
+def gelu(g: ArrayLike) -> Float:
+    """``g * rcp(1 + exp(-u))`` with ``u = g * (GELU_LINEAR + GELU_CUBIC * (g * g))``.
+
+    The tanh form of GELU, as ``1 + tanh(u / 2)`` is twice the logistic function of ``u``; NaN for
+    minus infinity.
+    """
+    g = flush(g)
+    inner = add(_GELU_LINEAR, mul(_GELU_CUBIC, mul(g, g), clean=True), clean=True)
+    u = mul(g, inner, clean=True)
+    return mul(g, rcp(add(_ONE, exp(np.negative(u)), clean=True)), clean=True)
 
 
 def rms_scale(x: ArrayLike, n_inv: ArrayLike, eps: ArrayLike) -> Float:
