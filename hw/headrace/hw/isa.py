@@ -82,7 +82,7 @@ FIELDS = {row[0]: Field(*row) for row in (
     ("x_stride", 2, 16, 16, "words of X from one position to the next"),
     ("window", 2, 0, 32, "positions that are attended to, the own one included; 0 for all"),
     ("y_base", 3, 0, 16, "word of X where the result of position 0 begins"),
-    ("vectors", 3, 16, 16, "vectors of a position, one behind the other"),
+    ("vectors", 3, 16, 8, "vectors of a position, one behind the other"),
     ("a_base", 3, 0, 16, "word of A where row set 0 begins"),
     ("a_stride", 3, 16, 16, "words of A from one row set to the next"),
     ("table_base", 4, 0, 16, "word of the table SRAM where the gains are kept"),

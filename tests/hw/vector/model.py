@@ -136,6 +136,22 @@ class VectorModel:
             self.quantise(n.mul(n.mul(x[0], r), gains), 16 * f.group16, stream, f.a_base, f.s_base)
         self.post()
 
+    def rms(self):
+        f = self.f
+        self.load(f.dim)
+        gains = n.from_bits(self.table)
+        for p in range(self.positions):
+            for v in range(f.vectors):
+                place = self.vector(p, v * f.dim, f.dim)
+                x = n.from_bits(self.x[place])[None]
+                r = n.rms_scale(x, n.from_bits([f.inv_dim]), n.from_bits([f.eps]))
+                y = n.mul(n.mul(x[0], r), gains)
+                shift = (f.y_base - f.x_base) * self.config.lanes
+                target = slice(place.start + shift, place.stop + shift)
+                if f.accumulate:
+                    y = n.add(n.from_bits(self.x[target]), y)
+                self.x[target] = n.as_bits(y)
+
     def quant(self):
         f = self.f
         for p, stream in self.turns:
@@ -219,7 +235,8 @@ class VectorModel:
     def glu(self):
         self.place = lambda tile: tile // 2
         self.columns(lambda tile, x, f: n.as_bits(
-            n.mul(n.from_bits(x), n.from_bits(f)) if tile % 2 else n.silu(n.from_bits(f))))
+            n.mul(n.from_bits(x), n.from_bits(f)) if tile % 2
+            else (n.gelu if self.f.gelu else n.silu)(n.from_bits(f))))
         del self.place
 
     def attn_out(self):
@@ -339,6 +356,12 @@ def layer(model, *, positions, position, heads, n_rep, head_dim, dim, ffn, last=
             tokens=int(rng.integers(0, 1 << 30)), **x)
         run(Op.NORM, post_a=1, last_only=0, group16=group16, dim=dim, table=table, **x, **a, **FP)
         run(Op.STORE, last_only=0, limit=qkv, tiles=tiles(qkv), **y)
+        # Queries and keys as one, in their place; then onto the residual stream.
+        run(Op.RMS, accumulate=0, dim=head_dim, y_base=y["x_base"], vectors=heads * (n_rep + 1),
+            table_base=positions * head_dim // lanes, table=table, **y, **FP)
+        if x["x_stride"] == dim // lanes + 1 and y_words > dim // lanes + 1:
+            run(Op.RMS, accumulate=1, dim=dim, x_base=y_base, x_stride=x["x_stride"],
+                y_base=x["x_base"], vectors=1, table_base=0, table=table, **FP)
         run(Op.APPEND, pitch=int(rng.integers(1, 1 << 16)), addr=int(rng.integers(0, 1 << 24)),
             table=table, **v, **kv, **hd)
         run(Op.ROPE, post_a=1, **y, **a, **hd)
@@ -349,7 +372,7 @@ def layer(model, *, positions, position, heads, n_rep, head_dim, dim, ffn, last=
         run(Op.ADD, last_only=flag, limit=dim, tiles=tiles(dim), **x)
         run(Op.NORM, post_a=1, last_only=flag, group16=group16, dim=dim, table=table, **x, **a,
             **FP)
-        run(Op.GLU, last_only=flag, limit=ffn, tiles=2 * tiles(ffn), **y)
+        run(Op.GLU, last_only=flag, gelu=index % 2, limit=ffn, tiles=2 * tiles(ffn), **y)
         run(Op.QUANT, post_a=1, last_only=flag, group16=2, dim=-(-ffn // 32) * 32, **y, **a)
         run(Op.ADD, last_only=flag, limit=dim, tiles=tiles(dim), **x)
         run(Op.NORM, post_a=0, last_only=1, group16=group16, dim=dim, table=table, **x, **a, **FP)
@@ -410,11 +433,16 @@ def special(model):
         model.source = None
         model.run(Op.NORM, post_a=1, last_only=0, group16=1, dim=hd, table=0, **x, **a, **FP,
                   **scalars)
+        for accumulate in (0, 1):
+            model.run(Op.RMS, accumulate=accumulate, dim=hd, y_base=x["x_base"] + 2 * hd // lanes,
+                      vectors=2, table_base=1, table=0, **x, **FP, **scalars)
         model.run(Op.APPEND, pitch=3, addr=2, table=0, **v, **x, **hds, **scalars)
         model.run(Op.ROPE, post_a=0, **x, **a, **hds, **scalars)
         model.source = source
         model.run(Op.ADD, last_only=flag, limit=columns, tiles=tiles, **x, **scalars)
-        model.run(Op.GLU, last_only=flag, limit=columns, tiles=2 * tiles, **x, **scalars)
+        for gelu in (0, 1):
+            model.run(Op.GLU, last_only=flag, gelu=gelu, limit=columns, tiles=2 * tiles, **x,
+                      **scalars)
         model.run(Op.ATTN_OUT, **v, **x, **hds, **scalars)
         for first in (False, True):
             if first:

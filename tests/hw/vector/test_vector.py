@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from headrace.hw.config import Config
-from headrace.hw.fp import Multiplier
+from headrace.hw.fp import Adder, Multiplier
 from headrace.hw.isa import Op
 from headrace.hw.vector.datapath import Datapath
 from headrace.hw.vector.lanes import Lanes
@@ -65,6 +65,10 @@ def most_cycles(config, vector, op, positions, fields):
         words = config.col_words * turns
         gap = max(0, Datapath.hazard - words) * (fields["tiles"] // 2) if op == Op.GLU else 0
         fixed = {Op.STORE: 8, Op.ADD: 10, Op.GLU: 31}[op]
+        if fields.get("gelu"):
+            pace = Lanes.gelu_cycles
+            return (fields["tiles"] * words * pace + gap * pace + seek + fixed + pace
+                    + Lanes.gelu_delay - Lanes.gate_delay)
         return fields["tiles"] * words + gap + seek + fixed
     if op == Op.ATTN_OUT:
         words = fields["heads"] * fields["n_rep"] * fields["head_dim"] // lanes
@@ -85,6 +89,13 @@ def most_cycles(config, vector, op, positions, fields):
                     + reducer.latency + Lanes.root_latency + 1)
             fixed += Lanes.norm_stage - Lanes.store_stage
         return turns * row + seek + fixed
+    if op == Op.RMS:
+        words = fields["dim"] // lanes
+        vector_cycles = (words + fields["dim"] // 16 * reducer.turn_cycles + Lanes.mul_stage
+                         + reducer.latency + Lanes.root_latency + 2)
+        if fields["accumulate"]:
+            vector_cycles += words + Lanes.y_stage + Adder.latency
+        return positions * fields["vectors"] * vector_cycles + words + Lanes.norm_stage + 6
     words = fields["head_dim"] // lanes + 1
     if op == Op.ROPE:
         streams = positions * fields["n_rep"] * fields["heads"]

@@ -99,16 +99,16 @@ class RequestPlanner(wiring.Component):
 
 
 class TablePlanner(wiring.Component):
-    """Turn NORM and APPEND into pieces: norm gains, or the RoPE rows of the pass.
+    """Turn NORM, RMS and APPEND into pieces: norm gains, or the RoPE rows of the pass.
 
-    NORM: ``4 * dim`` bytes at `table`. APPEND: ``4 * head_dim * positions`` bytes at `table` plus
-    ``4 * head_dim * position`` bytes; ``head_dim / 16`` is multiplied bit by bit. Latency: NORM 3
-    cycles, APPEND up to 15.
+    NORM and RMS: ``4 * dim`` bytes at `table`. APPEND: ``4 * head_dim * positions`` bytes at
+    `table` plus ``4 * head_dim * position`` bytes; ``head_dim / 16`` is multiplied bit by bit.
+    Latency: NORM and RMS 3 cycles, APPEND up to 15.
 
     Members
     -------
     i : ``In(stream.Signature(CommandLayout))``
-        Commands NORM and APPEND.
+        Commands NORM, RMS and APPEND.
     base : ``In(addr_bits)``
         Address that all others count from.
     o : ``Out(stream.Signature(Sizes(config).piece))``
@@ -132,7 +132,7 @@ class TablePlanner(wiring.Component):
         positions = Signal(32)
         factor = Signal(12)                     # units in a row that are still to be multiplied by
         command = self.i.payload
-        is_norm = field(command, "op") == Op.NORM
+        is_norm = field(command, "op") != Op.APPEND
 
         m.d.comb += self.busy.eq(1)
         with m.FSM(name="state"):

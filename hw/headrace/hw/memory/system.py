@@ -142,10 +142,10 @@ class MemorySystem(wiring.Component):
         wiring.connect(m, table_commands.o, table.i)
         wiring.connect(m, ring_commands.o, ring.i)
         op = field(self.commands.payload, "op")
-        for queue, ops in ((table_commands, (Op.NORM, Op.APPEND)),
+        for queue, ops in ((table_commands, (Op.NORM, Op.RMS, Op.APPEND)),
                            (ring_commands, (Op.MATMUL, Op.ATTN))):
             m.d.comb += queue.i.payload.eq(self.commands.payload)
-            with m.If((op == ops[0]) | (op == ops[1])):
+            with m.If(op.matches(*(int(wanted) for wanted in ops))):
                 m.d.comb += [
                     queue.i.valid.eq(self.commands.valid & ~halt),
                     self.commands.ready.eq(queue.i.ready & ~halt),

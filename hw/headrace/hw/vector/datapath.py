@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..fp import Adder
 from ..interfaces import words
 from .delay import Delay
 from .lanes import Lanes, OperationLayout
@@ -16,8 +17,8 @@ __all__ = ["Datapath", "ResultItemLayout", "RowItemLayout", "XWriteSignature"]
 
 #: A word read from X, see :class:`~headrace.hw.vector.rows.RowLoop`.
 RowItemLayout = data.StructLayout({
-    "x_addr": 16, "table_addr": 16, "square": 1, "turn_first": 1, "turn_last": 1, "keep": 1,
-    "odd": 1, "last": 1,
+    "x_addr": 16, "y_addr": 16, "table_addr": 16, "square": 1, "turn_first": 1, "turn_last": 1,
+    "keep": 1, "odd": 1, "last": 1,
 })
 
 
@@ -40,8 +41,8 @@ class Datapath(wiring.Component):
 
     Stages count from the cycle of `row_valid` or `result_valid`; those of the lanes are in
     :class:`~headrace.hw.vector.lanes.Lanes`. In a GLU a result waits `Lanes.gate_delay` cycles
-    before its stage 0, while its gate is computed, so that gate and up tiles read and write X in
-    one order. One item per cycle, rows or results but not both.
+    before its stage 0, `gelu_delay` with GELU, while its gate is computed, so that gate and up
+    tiles read and write X in one order. One item per cycle, rows or results but not both.
 
     Parameters
     ----------
@@ -63,6 +64,8 @@ class Datapath(wiring.Component):
         Scalars of NORM.
     root_stb : ``Out(1)``
         Pulse: the root of the sum of squares is known; items may follow.
+    hold : ``Out(1)``
+        No result may come in this cycle: GELU needs the units of the lanes for several steps.
     values, values_valid, values_last : ``Out``
         Words for the quantiser.
     busy : ``Out(1)``
@@ -81,7 +84,7 @@ class Datapath(wiring.Component):
             "result_valid": In(1), "result": In(ResultItemLayout(config)),
             "x_en": In(1), "x_addr": In(range(config.x_words)), "x_data": In(vector),
             "table_en": In(1), "table_addr": In(range(self.table_words)), "table_data": In(vector),
-            "inv_dim": In(32), "eps": In(32), "root_stb": Out(1),
+            "inv_dim": In(32), "eps": In(32), "root_stb": Out(1), "hold": Out(1),
             "values": Out(vector), "values_valid": Out(1), "values_last": Out(1),
             "busy": Out(1),
             "written": Out(XWriteSignature(config)),
@@ -105,15 +108,19 @@ class Datapath(wiring.Component):
 
         # Results: at once, or behind the gates.
         m.submodules.behind = behind = Delay(self.result.as_value().shape().width,
-                                             Lanes.gate_delay)
-        behind_valid = Signal(Lanes.gate_delay)
+                                             Lanes.gelu_delay, short=Lanes.gate_delay)
+        behind_valid = Signal(Lanes.gelu_delay)
         m.d.sync += behind_valid.eq(Cat(self.result_valid & op.glu, behind_valid))
-        m.d.comb += behind.i.eq(self.result)
+        m.d.comb += [behind.i.eq(self.result), behind.shorten.eq(~op.gelu)]
+        phase = Signal(range(Lanes.gelu_cycles))
+        m.d.sync += phase.eq(Mux(phase == Lanes.gelu_cycles - 1, 0, phase + 1))
+        m.d.comb += [lanes.phase.eq(phase), self.hold.eq(op.glu & op.gelu & (phase != 0))]
         result = Signal(ResultItemLayout(config))
         valid = Signal()
         m.d.comb += [result.eq(self.result), valid.eq(self.result_valid)]
         with m.If(op.glu):
-            m.d.comb += [result.eq(behind.o), valid.eq(behind_valid[-1])]
+            m.d.comb += [result.eq(behind.o), valid.eq(
+                Mux(op.gelu, behind_valid[-1], behind_valid[Lanes.gate_delay - 1]))]
 
         # Stage 0: addresses of the memories.
         m.submodules.gain_addr = gain_addr = Delay(len(table_read.addr), Lanes.gain_lag)
@@ -127,6 +134,15 @@ class Datapath(wiring.Component):
             table_write.addr.eq(self.table_addr),
             table_write.data.eq(self.table_data.as_value()),
         ]
+        # RMS: its result meets the word that it is added to.
+        reads_y = Lanes.y_stage - 2
+        m.submodules.y_read = y_read = Delay(16, reads_y)
+        m.submodules.y_write = y_write = Delay(16, Lanes.norm_stage - reads_y)
+        m.submodules.y_sum = y_sum = Delay(16, Lanes.y_stage + Adder.latency - Lanes.norm_stage)
+        m.d.comb += [y_read.i.eq(self.row.y_addr), y_write.i.eq(y_read.o), y_sum.i.eq(y_write.o)]
+        with m.If(op.accumulate & ~self.row_valid):
+            m.d.comb += x_read.addr.eq(y_read.o)
+
         m.d.comb += [
             lanes.operation.eq(op),
             lanes.item.square.eq(self.row.square),
@@ -150,7 +166,8 @@ class Datapath(wiring.Component):
         ]
 
         # Marks of each stage, from 1 on; index 0 is what comes in now.
-        deepest = max(Lanes.norm_stage, Lanes.rope_stage, Lanes.add_stage)
+        summed = Lanes.y_stage + Adder.latency
+        deepest = max(summed, Lanes.norm_stage, Lanes.rope_stage, Lanes.add_stage)
         marks_layout = data.StructLayout({
             "value": 1, "last": 1, "square": 1, "turn_first": 1, "turn_last": 1, "write": 1,
         })
@@ -170,6 +187,7 @@ class Datapath(wiring.Component):
             m.d.sync += addr.eq(addrs[-1])
             addrs.append(addr)
 
+        m.d.comb += lanes.adding.eq(marks[Lanes.y_stage].value)
         squares = marks[Lanes.mul_stage]
         m.d.comb += [
             reducer.valid.eq(squares.square),
@@ -180,7 +198,7 @@ class Datapath(wiring.Component):
         # Towards the quantiser.
         for condition, stage, values in (
             (~op.norm & ~op.rope, Lanes.store_stage, lanes.loaded),
-            (op.norm, Lanes.norm_stage, lanes.scaled),
+            (op.norm & ~op.rms, Lanes.norm_stage, lanes.scaled),
             (op.rope, Lanes.rope_stage, lanes.sums),
         ):
             with m.If(condition):
@@ -208,6 +226,16 @@ class Datapath(wiring.Component):
                     x_write.addr.eq(addrs[stage]),
                     x_write.data.eq(values.as_value()),
                 ]
+        for condition, stage, values, addr in (
+            (op.rms & ~op.accumulate, Lanes.norm_stage, lanes.scaled, y_write.o),
+            (op.rms & op.accumulate, summed, lanes.sums, y_sum.o),
+        ):
+            with m.If(condition & marks[stage].value):
+                m.d.comb += [
+                    x_write.en.eq(1),
+                    x_write.addr.eq(addr),
+                    x_write.data.eq(values.as_value()),
+                ]
         m.d.comb += [
             self.written.en.eq(x_write.en),
             self.written.addr.eq(x_write.addr),
@@ -216,7 +244,10 @@ class Datapath(wiring.Component):
         # A mark is of no interest once it has passed the stage of its write.
         writes = Cat(mark.write for mark in marks)
         m.d.comb += self.busy.eq(
-            self.result_valid | behind_valid.any() | writes[:Lanes.store_stage + 1].any()
+            self.result_valid | behind_valid[:Lanes.gate_delay].any()
+            | (op.gelu & behind_valid[Lanes.gate_delay:].any())
+            | (op.rms & Cat(mark.value for mark in marks[:summed + 1]).any())
+            | writes[:Lanes.store_stage + 1].any()
             | ((op.add | multiplied)
                & writes[Lanes.store_stage + 1:max(Lanes.add_stage, Lanes.mul_stage) + 1].any()))
         return m

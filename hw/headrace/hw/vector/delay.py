@@ -21,6 +21,8 @@ class Delay(wiring.Component):
         Bits.
     stages : int
         Cycles, at least 0.
+    short : int, optional
+        Cycles while `shorten` is 1, above :attr:`registers` and at most `stages`.
 
     Members
     -------
@@ -28,16 +30,22 @@ class Delay(wiring.Component):
         Any value, every cycle.
     o : ``Out(width)``
         The same, later.
+    shorten : ``In(1)``
+        Takes the short way. After a change `o` is undefined for `stages` cycles.
     """
     #: Up to this many stages are registers.
     registers = 3
 
-    def __init__(self, width, stages):
+    def __init__(self, width, stages, short=None):
         if stages < 0:
             raise ValueError(f"stages must be at least 0, not {stages}")
+        if short is not None and not self.registers < short <= stages:
+            raise ValueError(f"short must be above {self.registers} and at most stages, {stages}, "
+                             f"not {short}")
         self.width = width
         self.stages = stages
-        super().__init__({"i": In(width), "o": Out(width)})
+        self.short = short
+        super().__init__({"i": In(width), "o": Out(width), "shorten": In(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -56,8 +64,11 @@ class Delay(wiring.Component):
         write, read = ring.write_port(), ring.read_port()
         index = Signal(range(self.stages))
         following = Signal(range(self.stages))
+        last = self.stages - 1
+        if self.short is not None:
+            last = Mux(self.shorten, self.short - 1, last)
         m.d.comb += [
-            following.eq(Mux(index == self.stages - 1, 0, index + 1)),
+            following.eq(Mux(index >= last, 0, index + 1)),
             write.addr.eq(index),
             write.data.eq(self.i),
             write.en.eq(1),

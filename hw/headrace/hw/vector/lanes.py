@@ -4,16 +4,20 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..formats import FP32, ONE_BITS
+from ..formats import FP32, GELU_CUBIC_BITS, GELU_LINEAR_BITS, ONE_BITS
 from ..fp import Adder, Exponential, Multiplier, Reciprocal, ReciprocalSqrt
 from ..interfaces import words
+from .delay import Delay
+from .gelu import GeluSchedule
 
 
 __all__ = ["ItemLayout", "Lanes", "OperationLayout"]
 
 
 #: What the lanes do, constant during an instruction. All 0: STORE or QUANT, which need no lane.
-OperationLayout = data.StructLayout({"norm": 1, "rope": 1, "add": 1, "glu": 1, "scale": 1})
+#: `rms` comes with `norm`, `accumulate` with `rms`, `gelu` with `glu`.
+OperationLayout = data.StructLayout({"norm": 1, "rope": 1, "add": 1, "glu": 1, "scale": 1,
+                                     "rms": 1, "accumulate": 1, "gelu": 1})
 
 #: What differs from word to word.
 ItemLayout = data.StructLayout({
@@ -35,9 +39,14 @@ class Lanes(wiring.Component):
     * `scale` (ATTN_OUT): ``mul(f, row_scale)``, in `products` at :attr:`mul_stage`.
     * GLU: `mul(f, rcp(add(1, exp(-f))))`, or ``mul(x, f)`` with `up`, at the same; `early` is the
       word that follows as `f` :attr:`gate_delay` cycles later.
+      With `gelu` the argument of the exponential is ``-mul(f, add(GELU_LINEAR,
+      mul(GELU_CUBIC, mul(f, f))))``: the units take several steps for each word, which therefore
+      come :attr:`gelu_cycles` apart, with `phase` 0, and `early` precedes by :attr:`gelu_delay`.
     * NORM: ``mul(x, x)`` at :attr:`mul_stage`, or ``mul(mul(x, r), table)`` in `scaled` at
       :attr:`norm_stage`, for which the table's address lags :attr:`gain_lag` cycles.
       `r` is ``rsqrt(add(mul(total, inv_dim), eps))``, :attr:`root_latency` after `total_stb`.
+      RMS is the same; with `accumulate` the result has x, as it is :attr:`y_stage` cycles later,
+      added where `adding` is 1, in `sums` an adder's latency behind.
     * ROPE: ``add(mul(x, cos), mul(x', -sin or sin))`` in `sums` at :attr:`rope_stage`, where x' is
       the other element of the pair. With one lane both elements of a pair come in consecutive
       cycles.
@@ -56,6 +65,10 @@ class Lanes(wiring.Component):
         Result of the matmul unit; stage 0.
     early : ``In(words(lanes))``
         See GLU.
+    phase : ``In(range(gelu_cycles))``
+        Counts all the time.
+    adding : ``In(1)``
+        See RMS.
     x, table : ``In(words(lanes))``
         Output of the memories; stage 1.
     a, b : ``In(words(lanes))``
@@ -74,6 +87,11 @@ class Lanes(wiring.Component):
     norm_stage = mul_stage + 1 + Multiplier.latency
     gain_lag = mul_stage - 2
     gate_delay = Exponential.latency + Adder.latency + Reciprocal.latency - 1
+    # X is read in every second cycle, the word that is added in the others.
+    y_stage = norm_stage + (norm_stage - 2 + 1) % 2
+    gelu_cycles = 4
+    gelu = GeluSchedule(gelu_cycles)
+    gelu_delay = gelu.delay
     root_latency = 2 + Multiplier.latency + Adder.latency + ReciprocalSqrt.latency
 
     def __init__(self, lanes):
@@ -82,6 +100,7 @@ class Lanes(wiring.Component):
         super().__init__({
             "operation": In(OperationLayout), "item": In(ItemLayout),
             "f": In(vector), "row_scale": In(32), "early": In(vector),
+            "phase": In(range(self.gelu_cycles)), "adding": In(1),
             "x": In(vector), "table": In(vector),
             "a": In(vector), "b": In(vector),
             "total": In(32), "total_stb": In(1), "inv_dim": In(32), "eps": In(32),
@@ -136,6 +155,15 @@ class Lanes(wiring.Component):
 
         early = later(self.early, "early")
         gates = Signal(vector)
+        gelu = self.gelu
+        m.submodules.cubed = cubed = Delay(vector.size, gelu.argument - 1)
+        m.d.comb += cubed.i.eq(early)
+        late = Signal(vector)
+        m.d.comb += late.as_value().eq(cubed.o)
+
+        def step(offset):
+            return op.gelu & (self.phase == offset % self.gelu_cycles)
+
         one = Const(ONE_BITS, 32)
         for lane in range(self.lanes):
             m.submodules[f"mul{lane}"] = mul = Multiplier()
@@ -158,6 +186,13 @@ class Lanes(wiring.Component):
                 m.d.sync += mul.b.eq(Mux(item.up, x[lane], gates[lane]))
             with m.If(op.norm & item.square):
                 m.d.sync += mul.b.eq(x[lane])
+            # GELU: the square, then the argument of the exponential.
+            poly = later(add.o, f"poly{lane}", gelu.poly_wait)
+            argument = later(mul.o, f"argument{lane}", gelu.argument_wait)
+            with m.If(step(gelu.square)):
+                m.d.sync += [mul.a.eq(early[lane]), mul.b.eq(early[lane])]
+            with m.If(step(gelu.argument)):
+                m.d.sync += [mul.a.eq(late[lane]), mul.b.eq(poly)]
 
             # What is kept gets 0 * 0 added, whatever its partner is.
             m.d.sync += [gain.a.eq(mul.o), gain.b.eq(table[lane])]
@@ -166,6 +201,8 @@ class Lanes(wiring.Component):
                     gain.a.eq(Mux(item.keep, 0, partner[lane])),
                     gain.b.eq(Mux(item.keep, 0, sin[lane])),
                 ]
+            with m.If(op.gelu):
+                m.d.sync += gain.b.eq(GELU_CUBIC_BITS)
 
             m.d.comb += [add.a.eq(self.a[lane]), add.b.eq(self.b[lane])]
             with m.If(op.rope):
@@ -174,6 +211,12 @@ class Lanes(wiring.Component):
                 m.d.comb += [add.a.eq(x[lane]), add.b.eq(f[lane])]
             with m.If(op.glu):
                 m.d.comb += [add.a.eq(exp.o), add.b.eq(one)]
+            cube = later(gain.o, f"cube{lane}", gelu.cube_wait)
+            with m.If(step(gelu.poly)):
+                m.d.comb += [add.a.eq(cube), add.b.eq(GELU_LINEAR_BITS)]
+            normed = later(gain.o, f"normed{lane}", self.y_stage - self.norm_stage)
+            with m.If(op.accumulate & self.adding):
+                m.d.comb += [add.a.eq(x[lane]), add.b.eq(normed)]
             if lane == 0:
                 with m.If(self.total_stb):
                     m.d.sync += [mul.a.eq(self.total), mul.b.eq(self.inv_dim)]
@@ -181,9 +224,9 @@ class Lanes(wiring.Component):
                     m.d.comb += [add.a.eq(mul.o), add.b.eq(self.eps)]
 
             m.d.comb += [
-                exp.a.eq(early[lane] ^ FP32.sign_mask),
+                exp.a.eq(Mux(op.gelu, argument, early[lane]) ^ FP32.sign_mask),
                 rcp.a.eq(add.o),
-                gates[lane].eq(rcp.o),
+                gates[lane].eq(Mux(op.gelu, later(rcp.o, f"gate{lane}", gelu.gate_wait), rcp.o)),
                 self.products[lane].eq(mul.o),
                 self.scaled[lane].eq(gain.o),
                 self.sums[lane].eq(add.o),

@@ -33,6 +33,8 @@ class ResultLoop(wiring.Component):
         Pulse: `command` is one of the instructions, and stays with `kind` until `done`.
     command, kind : ``In(CommandLayout), In(ResultsLayout)``
     results : ``In(stream.Signature(ResultLayout(config)))``
+    hold : ``In(1)``
+        Takes no word in this cycle.
     valid : ``Out(1)``
         A word was taken that is kept.
     x_addr : ``Out(16)``
@@ -47,7 +49,7 @@ class ResultLoop(wiring.Component):
         self.hazard = hazard
         super().__init__({
             "start": In(1), "command": In(CommandLayout), "kind": In(ResultsLayout),
-            "results": In(stream.Signature(ResultLayout(config))),
+            "results": In(stream.Signature(ResultLayout(config))), "hold": In(1),
             "valid": Out(1), "x_addr": Out(16), "up": Out(1), "done": Out(1),
         })
 
@@ -96,7 +98,7 @@ class ResultLoop(wiring.Component):
             m.d.sync += cooling.eq(cooling - 1)
 
         m.d.comb += [
-            self.results.ready.eq(running & ~(up & (cooling != 0))),
+            self.results.ready.eq(running & ~self.hold & ~(up & (cooling != 0))),
             moved.eq(self.results.ready & self.results.valid),
             self.valid.eq(moved & (attn | (column < arg("limit")))),
             self.x_addr.eq(x_addr),

@@ -12,7 +12,7 @@ __all__ = ["DestinationLayout", "RowLoop", "RowsLayout"]
 
 
 #: Which of the instructions it is.
-RowsLayout = data.StructLayout({"norm": 1, "quant": 1, "append": 1, "rope": 1})
+RowsLayout = data.StructLayout({"norm": 1, "quant": 1, "append": 1, "rope": 1, "rms": 1})
 
 
 def DestinationLayout(config: Config):
@@ -24,11 +24,11 @@ def DestinationLayout(config: Config):
 
 
 class RowLoop(wiring.Component):
-    """NORM, QUANT, APPEND, ROPE: addresses of the words to read, groups and their destinations.
+    """NORM, RMS, QUANT, APPEND, ROPE: addresses of words, groups and their destinations.
 
-    One word per cycle; a vector takes one cycle more. NORM reads each vector twice: first in turns
-    of `turn_words` words, `turn_cycles` apart, for the sum of squares, then again when its root is
-    known. All addresses are sums that run along.
+    One word per cycle; a vector takes one cycle more. NORM and RMS read each vector twice: first
+    in turns of `turn_words` words, `turn_cycles` apart, for the sum of squares, then again when
+    its root is known. All addresses are sums that run along.
 
     Parameters
     ----------
@@ -55,6 +55,9 @@ class RowLoop(wiring.Component):
         Read a word now.
     x_addr, table_addr : ``Out(16)``
         Its addresses.
+    y_addr : ``Out(16)``
+        RMS: where its result goes. With `accumulate` a word is read in every second cycle at most,
+        for a second read, and a vector waits until `flushed` before the next one.
     square, turn_first, turn_last : ``Out(1)``
         The word belongs to a sum of squares; to its first turn, its last turn.
     keep, odd, last : ``Out(1)``
@@ -64,6 +67,8 @@ class RowLoop(wiring.Component):
     destination : ``Out(DestinationLayout(config))``
     taken, retired : ``In(1)``
         Pulse: a word has left the quantiser's memory; a group has arrived at its destination.
+    flushed : ``In(1)``
+        No result of RMS is under way.
     waiting : ``Out(1)``
         Waiting for the table.
     done : ``Out(1)``
@@ -80,7 +85,8 @@ class RowLoop(wiring.Component):
         super().__init__({
             "start": In(1), "command": In(CommandLayout), "rows": In(RowsLayout),
             "loaded": In(1), "root_stb": In(1), "product": In(34),
-            "valid": Out(1), "x_addr": Out(16), "table_addr": Out(16),
+            "valid": Out(1), "x_addr": Out(16), "table_addr": Out(16), "y_addr": Out(16),
+            "flushed": In(1),
             "square": Out(1), "turn_first": Out(1), "turn_last": Out(1),
             "keep": Out(1), "odd": Out(1), "last": Out(1),
             "push": Out(1), "destination": Out(DestinationLayout(config)),
@@ -109,7 +115,7 @@ class RowLoop(wiring.Component):
             m.d.comb += group_words.eq(arg("group16") << (4 - lanes_log2))
 
         # Positions of the loops. A value is a second vector at the same position.
-        n_rep = Mux(rows.rope, arg("n_rep"), 1)
+        n_rep = Mux(rows.rope, arg("n_rep"), Mux(rows.rms, arg("vectors"), 1))
         kv_heads = Mux(heads, arg("heads"), 1)
         single = arg("last_only") & ~heads
         p, h, j = Signal(16), Signal(8), Signal(8)
@@ -135,19 +141,29 @@ class RowLoop(wiring.Component):
         x_addr, table_addr = Signal(16), Signal(16)
         group_left = Signal(16)
         a_addr, s_addr = Signal(16), Signal(16)
-        m.d.comb += [self.x_addr.eq(x_addr), self.table_addr.eq(table_addr)]
+        y_offset = Signal(16)
+        m.d.comb += [self.x_addr.eq(x_addr), self.table_addr.eq(table_addr),
+                     self.y_addr.eq(x_addr + y_offset)]
+
+        # Squares come first where there is a norm, and RMS does without the quantiser.
+        squares_first = Signal()
+        accumulate = Signal()
+        second = Signal()               # the cycle of the other read of `accumulate`
+        m.d.comb += [squares_first.eq(rows.norm | rows.rms),
+                     accumulate.eq(rows.rms & arg("accumulate"))]
 
         # What is inside the quantiser or on its way there.
         words_inside = Signal(range(self.words + 1))
         groups_inside = Signal(range(self.groups + 1))
         m.d.sync += [
-            words_inside.eq(words_inside + (self.valid & ~self.square) - self.taken),
+            words_inside.eq(words_inside + (self.valid & ~self.square & ~rows.rms)
+                            - self.taken),
             groups_inside.eq(groups_inside + self.push - self.retired),
         ]
         open_group = Signal()
         room = Signal()
         # With one lane both elements of a pair are read one after the other: room for two.
-        m.d.comb += room.eq(self.odd | (
+        m.d.comb += room.eq(self.odd | rows.rms | (
             (words_inside <= self.words - 2) & (open_group | (groups_inside < self.groups))))
 
         def begin(x, table):
@@ -169,7 +185,7 @@ class RowLoop(wiring.Component):
                     x_row.eq(arg("x_base")), v_offset.eq(0), table_row.eq(0),
                     a_row.eq(arg("a_base")), s_row.eq(arg("s_base")),
                     token.eq(first_token), turn.eq(0), open_group.eq(0),
-                    seek.eq(0),
+                    seek.eq(0), y_offset.eq(arg("y_base") - arg("x_base")),
                 ]
                 with m.If(single):
                     m.d.sync += seek.eq(self.command.positions - 1)
@@ -192,7 +208,7 @@ class RowLoop(wiring.Component):
                     begin(x_row, 0)
                     m.d.sync += [a_addr.eq(a_row), s_addr.eq(s_row)]
                     m.next = "READ"
-                    with m.If(rows.norm):
+                    with m.If(squares_first):
                         m.next = "SQUARE"
                 with m.Else():
                     m.d.sync += x_row.eq(x_row + arg("x_stride"))
@@ -214,7 +230,8 @@ class RowLoop(wiring.Component):
                         m.d.sync += turn.eq(0)
                         m.next = "ROOT"
             with m.State("ROOT"):
-                begin(x_vector, 0)
+                begin(x_vector, Mux(rows.rms, arg("table_base"), 0))
+                m.d.sync += second.eq(0)
                 with m.If(self.root_stb):
                     m.next = "READ"
                     with m.If(~self.loaded):
@@ -229,11 +246,12 @@ class RowLoop(wiring.Component):
                     m.d.sync += x_next.eq(x_vector + vector_words)
                 if config.lanes == 1:
                     m.d.comb += self.odd.eq(x_addr[0] ^ x_vector[0])
-                with m.If(room):
+                m.d.sync += second.eq(~second & accumulate)
+                with m.If(room & ~second):
                     rest = Mux(open_group, group_left, group_words)
                     m.d.comb += [
                         self.valid.eq(1),
-                        self.push.eq(~open_group),
+                        self.push.eq(~open_group & ~rows.rms),
                         self.last.eq(rest == 1),
                     ]
                     m.d.sync += [
@@ -245,9 +263,14 @@ class RowLoop(wiring.Component):
                         m.d.sync += s_addr.eq(s_addr + 1)
                     with m.If(left == 1):
                         m.next = "NEXT"
+                        with m.If(accumulate):
+                            m.next = "FLUSH"
+            with m.State("FLUSH"):
+                with m.If(self.flushed):
+                    m.next = "NEXT"
             with m.State("NEXT"):
                 m.next = "READ"
-                with m.If(rows.norm):
+                with m.If(squares_first):
                     m.next = "SQUARE"
 
                 # The next stream, its row of A and its scales.
@@ -289,7 +312,7 @@ class RowLoop(wiring.Component):
                         m.next = "DRAIN"
                     m.d.sync += [x_row.eq(x_new), table_row.eq(table_new)]
                 m.d.sync += x_vector.eq(x_new)
-                begin(x_new, Mux(rows.norm, 0, table_new))
+                begin(x_new, Mux(squares_first, 0, table_new))
             with m.State("DRAIN"):
                 with m.If(groups_inside == 0):
                     m.d.comb += self.done.eq(1)

@@ -12,14 +12,16 @@ __all__ = ["TableLoader"]
 
 
 class TableLoader(wiring.Component):
-    """Writes `rows` rows of `row_words` words to the table SRAM, from address 0.
+    """Writes `rows` rows of `row_words` words to the table SRAM, from address `base`.
 
-    One word per cycle. Both sizes are sampled throughout and must not change before `loaded`.
+    One word per cycle. All three are sampled throughout and must not change before `loaded`.
 
     Members
     -------
     start : ``In(1)``
         Pulse: load. The first word is taken one cycle later at the earliest.
+    base : ``In(16)``
+        First word; sampled with `start`.
     rows, row_words : ``In(16)``
         Sizes, at least 1.
     tables : ``In(stream.Signature(words(lanes)))``
@@ -33,7 +35,7 @@ class TableLoader(wiring.Component):
         self.config = config
         depth = config.table_elems // config.lanes
         super().__init__({
-            "start": In(1), "rows": In(16), "row_words": In(16),
+            "start": In(1), "base": In(16), "rows": In(16), "row_words": In(16),
             "tables": In(stream.Signature(words(config.lanes))),
             "en": Out(1), "addr": Out(range(depth)), "data": Out(words(config.lanes)),
             "loaded": Out(1),
@@ -50,7 +52,8 @@ class TableLoader(wiring.Component):
             self.data.eq(self.tables.payload),
         ]
         with m.If(self.start):
-            m.d.sync += [loading.eq(1), self.loaded.eq(0), self.addr.eq(0), row.eq(0), word.eq(0)]
+            m.d.sync += [loading.eq(1), self.loaded.eq(0), self.addr.eq(self.base), row.eq(0),
+                         word.eq(0)]
         with m.Elif(self.en):
             m.d.sync += [self.addr.eq(self.addr + 1), word.eq(word + 1)]
             with m.If(word == self.row_words - 1):

@@ -36,7 +36,7 @@ EventsLayout = data.StructLayout({"busy": 1, "wait_matmul": 1, "wait_memory": 1,
 
 
 class Vector(wiring.Component):
-    """Executes EMBED, NORM, QUANT, STORE, ADD, GLU, APPEND, ROPE, ATTN_OUT, LOGITS and END.
+    """Executes EMBED, NORM, RMS, QUANT, STORE, ADD, GLU, APPEND, ROPE, ATTN_OUT, LOGITS and END.
 
     In order and one at a time, each until its last write, as ``docs/architecture.md`` says;
     ``docs/vector.md`` has the cycles. Two things go on beside later instructions: memory's
@@ -134,7 +134,7 @@ class Vector(wiring.Component):
         op = {name: Signal(name=f"is_{name.name.lower()}") for name in Op}
         for name, signal in op.items():
             m.d.comb += signal.eq(self.commands.valid & (field(command, "op") == name))
-        is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE]
+        is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE] | op[Op.RMS]
         is_results = op[Op.STORE] | op[Op.ADD] | op[Op.GLU] | op[Op.ATTN_OUT]
         start, finish = Signal(), Signal()
         settle = Signal(2)
@@ -148,7 +148,10 @@ class Vector(wiring.Component):
                     m.d.comb += start.eq(1)
                     m.next = "RUN"
             with m.State("RUN"):
-                with m.If(is_rows):
+                with m.If(op[Op.RMS]):
+                    with m.If(rows.done):
+                        m.next = "FLUSH"
+                with m.Elif(is_rows):
                     m.d.comb += finish.eq(rows.done)
                 with m.Elif(is_results):
                     with m.If(results.done):
@@ -204,6 +207,7 @@ class Vector(wiring.Component):
             rows.command.eq(command),
             rows.rows.norm.eq(op[Op.NORM]), rows.rows.quant.eq(op[Op.QUANT]),
             rows.rows.append.eq(op[Op.APPEND]), rows.rows.rope.eq(op[Op.ROPE]),
+            rows.rows.rms.eq(op[Op.RMS]), rows.flushed.eq(~path.busy), results.hold.eq(path.hold),
             rows.loaded.eq(loader.loaded & ~loader.start),
             rows.root_stb.eq(path.root_stb),
             rows.product.eq(product[1]),
@@ -224,9 +228,10 @@ class Vector(wiring.Component):
             self.counter_index.eq(recorder.counter_index),
             self.token.eq(logits.token),
             self.token_stb.eq(logits.token_stb),
-            loader.start.eq(start & (op[Op.NORM] | op[Op.APPEND])),
-            loader.rows.eq(Mux(op[Op.NORM], 1, command.positions)),
-            loader.row_words.eq(Mux(op[Op.NORM], field(command, "dim"),
+            loader.start.eq(start & (op[Op.NORM] | op[Op.RMS] | op[Op.APPEND])),
+            loader.base.eq(Mux(op[Op.RMS], field(command, "table_base"), 0)),
+            loader.rows.eq(Mux(op[Op.APPEND], command.positions, 1)),
+            loader.row_words.eq(Mux(~op[Op.APPEND], field(command, "dim"),
                                     field(command, "head_dim")) >> lanes_log2),
         ]
         connect(m, flipped(self.tables), loader.tables)
@@ -251,7 +256,10 @@ class Vector(wiring.Component):
         # Words through the datapath.
         operation, row, result = path.operation, path.row, path.result
         m.d.comb += [
-            operation.norm.eq(op[Op.NORM]),
+            operation.norm.eq(op[Op.NORM] | op[Op.RMS]),
+            operation.rms.eq(op[Op.RMS]),
+            operation.accumulate.eq(op[Op.RMS] & field(command, "accumulate")),
+            operation.gelu.eq(op[Op.GLU] & field(command, "gelu")),
             operation.rope.eq(op[Op.APPEND] | op[Op.ROPE]),
             operation.add.eq(op[Op.ADD]),
             operation.glu.eq(op[Op.GLU]),
