@@ -91,6 +91,11 @@ def _fit(values: NDArray, count: int) -> tuple[NDArray, NDArray[np.bool_]]:
     return result, written
 
 
+def _target(code: Code) -> Code:
+    """The instruction, with the place of its result instead of its operand: for RMS."""
+    return {**code, "x_base": code["y_base"]} if code["op"] == Op.RMS else code
+
+
 class Observed:
     """Decodes a recording, instruction by instruction in the order of the program.
 
@@ -128,6 +133,8 @@ class Observed:
         match code["op"]:
             case Op.EMBED | Op.STORE | Op.ADD | Op.GLU | Op.ATTN_OUT:
                 return [self._x(code, golden["x"], index, position, positions)]
+            case Op.RMS:
+                return [self._x(_target(code), golden["x"], index, position, positions)]
             case Op.NORM | Op.QUANT | Op.ROPE:
                 return self._activations(code, golden, index, positions)
             case Op.APPEND:
@@ -155,7 +162,7 @@ class Observed:
                 ) -> NDArray[np.int64]:
         """Addresses that an instruction writes."""
         if source == "x" and "x" in golden:
-            return self._x_places(code, golden["x"], positions)
+            return self._x_places(_target(code), golden["x"], positions)
         if source != "x" and "a" in golden:
             return self._a_places(code, golden, positions)["as".index(source)]
         return np.zeros(0, np.int64)
