@@ -50,6 +50,8 @@ class Config:
         fp32 lanes of the accumulator and of the vector unit, a power of two that divides `cols`.
     softmax_lanes : int
         Scores per cycle of the softmax pipeline.
+    attn_lead : int
+        Blocks of K that attention goes through ahead of a block's V: the softmax has their time.
     group : int
         Largest quantisation group that the integer sums are wide enough for.
     chunk_positions : int
@@ -80,6 +82,7 @@ class Config:
     port_bits: int = 32
     lanes: int = 1
     softmax_lanes: int = 1
+    attn_lead: int = 1
     group: int = 32
     chunk_positions: int = 8
     streams: int = 32
@@ -105,6 +108,7 @@ class Config:
         self._range("group", 16, 128)
         self._range("chunk_positions", 1, 1024)
         self._range("streams", 1, 1024)
+        self._range("attn_lead", 1, 7)
         self._range("burst_beats", 1, 256)
         self._range("outstanding", 1, 64)
         self._range("clk_hz", 1, 2_000_000_000)
@@ -239,12 +243,19 @@ class Config:
         return self.streams * (self.col_words + self.head_dim // self.lanes)
 
     @property
+    def p_buffers(self) -> int:
+        """Buffers of probabilities: one for each block that attention has begun and not ended,
+        so that no block ever waits for one."""
+        return self.attn_lead + 1
+
+    @property
     def sram_bytes(self) -> int:
         """On-chip memory in all, buffers of the units included."""
-        score = 2 * self.streams * KV_BLOCK * 5
+        # Of each stream: scores of two blocks; probabilities with three factors; maximum and sum.
+        attention = self.streams * (2 * 4 * KV_BLOCK + self.p_buffers * (KV_BLOCK + 12) + 8)
         return (self.ring_bytes + self.scale_bytes + self.x_bytes + self.a_bytes
                 + 4 * self.s_words + self.kv_bytes + 4 * self.table_elems
-                + self.acc_words * self.x_word_bytes + score)
+                + self.acc_words * self.x_word_bytes + attention)
 
     @property
     def fingerprint(self) -> int:

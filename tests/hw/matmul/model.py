@@ -201,9 +201,10 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
                                       s_stride))
     for i, place in enumerate(sequence):
         stream_k(*place)
-        if i:
-            stream_v(*sequence[i - 1])
-    stream_v(*sequence[-1])
+        if i >= config.attn_lead:
+            stream_v(*sequence[i - config.attn_lead])
+    for place in sequence[-config.attn_lead:]:
+        stream_v(*place)
 
     code = encode(Op.ATTN, wait_a=1, v_select=config.sub_select(vn), v_tiles=hd // vn, pitch=0,
                   a_base=a_base, a_stride=a_stride, s_base=s_base, s_stride=s_stride, addr=0,

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import KV_BLOCK, Config
 from ..interfaces import AWriteSignature, words
+from .layouts import in_buffer
 
 
 __all__ = ["Feeder"]
@@ -28,7 +29,7 @@ class Feeder(wiring.Component):
         Its first word.
     from_p : ``In(1)``
         Read probabilities, of `buffer`, and not the activation SRAM.
-    buffer : ``In(1)``
+    buffer : ``In(range(p_buffers))``
         Buffer of the probabilities.
     fetch : ``In(1)``
         Read the next word, from the cycle after `start` on.
@@ -41,9 +42,11 @@ class Feeder(wiring.Component):
         self.p_words = -(-config.streams // config.rows) * (KV_BLOCK // config.lanes)
         super().__init__({
             "a_write": In(AWriteSignature(config)),
-            "p_en": In(1), "p_buffer": In(1), "p_addr": In(range(self.p_words)),
+            "p_en": In(1), "p_buffer": In(range(config.p_buffers)),
+            "p_addr": In(range(self.p_words)),
             "p_row": In(range(config.rows)), "p_data": In(words(config.lanes, 8)),
-            "start": In(1), "addr": In(16), "from_p": In(1), "buffer": In(1), "fetch": In(1),
+            "start": In(1), "addr": In(16), "from_p": In(1),
+            "buffer": In(range(config.p_buffers)), "fetch": In(1),
             "o": Out(words(config.rows, 8)),
         })
 
@@ -53,7 +56,7 @@ class Feeder(wiring.Component):
 
         addr = Signal(16)
         from_p = Signal()
-        buffer = Signal()
+        buffer = Signal.like(self.buffer)
         with m.If(self.start):
             m.d.sync += [addr.eq(self.addr), from_p.eq(self.from_p), buffer.eq(self.buffer)]
         with m.Elif(self.fetch):
@@ -74,8 +77,9 @@ class Feeder(wiring.Component):
         a = self.a_write
         a_word = storage("a", self.config.a_words, a.en, a.row, a.addr, a.data, addr,
                          self.fetch & ~from_p)
-        p_word = storage("p", 2 * self.p_words, self.p_en, self.p_row,
-                         Cat(self.p_buffer, self.p_addr), self.p_data, Cat(buffer, addr),
+        p_word = storage("p", self.config.p_buffers * self.p_words, self.p_en, self.p_row,
+                         in_buffer(self.config, self.p_buffer, self.p_words, self.p_addr),
+                         self.p_data, in_buffer(self.config, buffer, self.p_words, addr),
                          self.fetch & from_p)
 
         fresh = Signal()

@@ -6,7 +6,7 @@ from amaranth.lib import data
 from ..config import KV_BLOCK, Config
 
 
-__all__ = ["PassLayout", "RowLayout", "SCALE_SLOTS", "macs_bits", "select_values"]
+__all__ = ["PassLayout", "RowLayout", "SCALE_SLOTS", "in_buffer", "macs_bits", "select_values"]
 
 
 #: Blocks whose weight scales are held at once. A block frees its slot with its last row.
@@ -18,6 +18,13 @@ def select_values(config: Config):
     dims = range(16, config.head_dim + 1, 16)
     return sorted({0, 1, config.sub_select(config.k_cols),
                    *(config.sub_select(config.v_cols(dim)) for dim in dims)})
+
+
+def in_buffer(config: Config, buffer, size, addr):
+    """Address of word `addr` of a buffer of probabilities, in a memory of all, `size` words each."""
+    if size & (size - 1) == 0:
+        return Cat(addr[:size.bit_length() - 1], buffer)
+    return Array(size * i for i in range(config.p_buffers))[buffer] + addr
 
 
 def macs_bits(config: Config):

@@ -66,7 +66,8 @@ class Matmul(wiring.Component):
     blocks : ``Out(stream.Signature(BlockLayout))``
         One entry per K block, before its scores.
     p_write : ``In(PWriteSignature)``
-        Probabilities. At most two blocks are complete and not freed.
+        Probabilities. At most `p_buffers` blocks are complete and not freed; the buffers take
+        turns.
     p_free : ``Out(1)``
         Pulse: the oldest block of probabilities is not needed any more.
     events : ``Out(EventsLayout)``
@@ -115,25 +116,20 @@ class Matmul(wiring.Component):
         connect(m, accumulator.results, flipped(self.results))
         connect(m, accumulator.scores, flipped(self.scores))
 
-        # Tokens: activations by number, probabilities by the buffers that hold them.
+        # Tokens: activations and blocks of probabilities that are complete, by number.
         work = walker.passes.payload
         start = Signal()
         a_tokens = Signal(8)
-        p_tokens = Signal(2)
-        p_buffers = Signal(2)            # the oldest in bit 0
-        p_buffer = Signal()              # of the present V block
-        buffer = Signal()
+        p_tokens = Signal(range(config.p_buffers + 1))
+        p_next = Signal(range(config.p_buffers))     # buffer of the next V block
+        p_buffer = Signal.like(p_next)               # ... of the present one
+        buffer = Signal.like(p_next)
         take_p = start & work.wait_p
         m.d.sync += [a_tokens.eq(a_tokens + self.a_ready - (start & work.wait_a)),
                      p_tokens.eq(p_tokens + self.p_write.done - take_p)]
-        kept = Mux(take_p, p_buffers[1], p_buffers[0])
-        with m.If(self.p_write.done):
-            # An entry behind those that stay.
-            m.d.sync += p_buffers.eq(Mux(p_tokens == Mux(take_p, 1, 0),
-                                         self.p_write.buffer, Cat(kept, self.p_write.buffer)))
-        with m.Elif(take_p):
-            m.d.sync += p_buffers.eq(p_buffers >> 1)
-        m.d.comb += buffer.eq(Mux(work.wait_p, p_buffers[0], p_buffer))
+        with m.If(take_p):
+            m.d.sync += p_next.eq(Mux(p_next == config.attn_lead, 0, p_next + 1))
+        m.d.comb += buffer.eq(Mux(work.wait_p, p_next, p_buffer))
         with m.If(start):
             m.d.sync += p_buffer.eq(buffer)
 

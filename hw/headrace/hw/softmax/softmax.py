@@ -46,7 +46,7 @@ class Softmax(wiring.Component):
     p_write : ``Out(PWriteSignature(config))``
         Results. They are never held up: a block starts when a buffer is free.
     p_free : ``In(1)``
-        Pulse: one of the two buffers of P became free.
+        Pulse: the oldest of the `p_buffers` buffers of P became free.
     events : ``Out(EventLayout)``
         State of the cycle.
     """
