@@ -123,6 +123,14 @@ def make(config, name, seed):
         if rows > 1:
             maker.attn(positions=most, n_rep=max(1, config.streams // most), heads=1, head_dim=16,
                        position=20)
+    elif name == "lead":
+        # More blocks than any lead, heads of one block, fewer blocks than the lead, one.
+        maker.attn(positions=min(2, most), n_rep=min(2, config.streams // min(2, most)), heads=3,
+                   head_dim=16, position=94)
+        maker.attn(positions=1, n_rep=min(3, config.streams), heads=9, head_dim=16, position=3)
+        maker.matmul(positions=1, groups=1, tiles=1)
+        maker.attn(positions=1, n_rep=1, heads=1, head_dim=16, position=63)
+        maker.attn(positions=1, n_rep=1, heads=1, head_dim=16, position=0, extreme=True)
     elif name == "prefill":
         maker.matmul(positions=most, groups=4, tiles=4)
         maker.matmul(positions=most, groups=2, tiles=4)

@@ -29,6 +29,8 @@ CONFIGS = {
                                      "chunk_positions": 2, "head_dim": 48}),
     "8x4": Config(rows=8, cols=4, lanes=4, group=64, **SMALL),
     "2x32": Config(rows=2, cols=32, lanes=4, group=128, **{**SMALL, "ring_bytes": 32768}),
+    # Neither buffers of P nor their words are powers of two.
+    "5x3": Config(rows=5, cols=3, attn_lead=4, **SMALL),
     # More rows than the shortest pass is long.
     "20x2": Config(rows=20, cols=2, lanes=2, **{**SMALL, "streams": 40, "chunk_positions": 20}),
 }
@@ -65,7 +67,7 @@ def run(name, scenario, *, seed=1, stall=0.0, ahead=1, head_start=0, occupancy=0
 
 @pytest.mark.parametrize("name, scenario, stall", [
     ("3x5", "matmul", 0.3), ("3x5", "int4", 0.0), ("3x5", "attention", 0.4),
-    ("4x8", "matmul", 0.0), ("4x8", "attention", 0.2),
+    ("4x8", "matmul", 0.0), ("4x8", "attention", 0.2), ("5x3", "lead", 0.4), ("5x3", "lead", 0.0),
     ("1x1", "matmul", 0.5), ("1x1", "int4", 0.3),
 ])
 def test_bit_exact(name, scenario, stall):
@@ -74,7 +76,7 @@ def test_bit_exact(name, scenario, stall):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("scenario", ["matmul", "int4", "attention"])
+@pytest.mark.parametrize("scenario", ["matmul", "int4", "attention", "lead"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_bit_exact_on_every_size(name, scenario, stall):
     run(name, scenario, stall=stall, seed=2)
