@@ -16,6 +16,8 @@ from headrace.hw.config import PRESETS, Config, ConfigError, load_config
     ({"lanes": 3}, "lanes must be 1, 2, 4, 8 or 16, not 3"),
     ({"cols": 5, "lanes": 2}, "lanes must divide cols, but 2 does not divide 5"),
     ({"softmax_lanes": 3}, "softmax_lanes must be 1, 2 or 4, not 3"),
+    ({"attn_lead": 0}, "attn_lead must be between 1 and 7, not 0"),
+    ({"attn_lead": 8}, "attn_lead must be between 1 and 7, not 8"),
     ({"group": 24}, "group must be a multiple of 16, not 24"),
     ({"head_dim": 24}, "head_dim must be a multiple of 16, not 24"),
     ({"port_bits": 512, "burst_beats": 65, "ring_bytes": 65536}, "the AXI boundary"),
@@ -35,6 +37,7 @@ def test_fingerprint_is_of_the_hardware_only():
     config = PRESETS["tiny"]
     assert replace(config, name="other", clk_hz=1).fingerprint == config.fingerprint
     assert replace(config, rows=3).fingerprint != config.fingerprint
+    assert replace(config, attn_lead=2).fingerprint != config.fingerprint
     assert len({preset.fingerprint for preset in PRESETS.values()}) == len(PRESETS)
 
 
