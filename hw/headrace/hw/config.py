@@ -229,6 +229,21 @@ class Config:
         n = 1 << (self.cols.bit_length() - 1)
         return math.gcd(n, head_dim)
 
+    def fold(self, n: int) -> int:
+        """Rows of the contraction that a tile of `n` columns takes in one cycle, side by side.
+
+        Column group `j` of the array (columns ``j * n ...``) works on the `j`-th of them. The
+        array folds into groups of `k_cols` columns at the narrowest, and a word of activations
+        has `lanes` values of a stream.
+        """
+        widest = 1 << (self.cols.bit_length() - 1)
+        return max(1, min(self.lanes, widest // max(n, self.k_cols)))
+
+    @property
+    def folds(self) -> int:
+        """The greatest fold of all tiles: activations per row and cycle of the array."""
+        return self.fold(self.k_cols)
+
     def sub_select(self, n: int) -> int:
         """log2(stride / n): how many rows of `n` bytes share one word of the ring."""
         return (self.stride // n).bit_length() - 1

@@ -54,6 +54,29 @@ def pack(values, bits):
     return word
 
 
+def array_cycles(config, q, w, rng):
+    """A pass ``q[r, k]``, ``w[k, n]`` as the array takes it, and what leaves.
+
+    Returns
+    -------
+    cycles : list of (activations, weights)
+        Flat lists; what is not used is random.
+    sums : list of list
+        Per row the sums of those columns that are used, then that of the activations.
+    """
+    k, n = w.shape
+    fold = config.fold(n) if n < config.cols else 1
+    steps = k // fold
+    acts = rng.integers(-128, 128, (steps, config.rows, config.folds))
+    acts[:, :, :fold] = q.reshape(len(q), steps, fold).swapaxes(0, 1)
+    weights = rng.integers(-128, 128, (steps, config.cols))
+    weights[:, :fold * n] = w.reshape(steps, fold * n)
+    groups = [q[:, j::fold] @ w[j::fold] for j in range(fold)]
+    sums = np.concatenate([*groups, q.sum(axis=1, keepdims=True)], axis=1)
+    return ([(a.ravel().tolist(), b.tolist()) for a, b in zip(acts & 255, weights & 255)],
+            sums.tolist())
+
+
 def lane_words(config, rows):
     """Words of `lanes` values of each row of fp32 numbers."""
     return [pack(bits, 32) for row in rows
@@ -210,5 +233,6 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
                   heads=heads, n_rep=n_rep, head_dim=hd, scale=int(as_bits(scale)))
     traffic.commands.append((code, position, positions))
     traffic.activations.append(writes)
-    length = hd * (KV_BLOCK // kn) + KV_BLOCK * (hd // vn)
+    length = (hd * (KV_BLOCK // kn) // config.fold(kn)
+              + KV_BLOCK * (hd // vn) // config.fold(vn))
     traffic.busy += len(sequence) * sets * length

@@ -123,6 +123,9 @@ def make(config, name, seed):
         if rows > 1:
             maker.attn(positions=most, n_rep=max(1, config.streams // most), heads=1, head_dim=16,
                        position=20)
+    elif name == "drain":
+        # All rows of the array in passes whose lengths differ: the shorter ones follow at once.
+        maker.attn(positions=most, n_rep=2, heads=1, head_dim=48, position=20)
     elif name == "prefill":
         maker.matmul(positions=most, groups=4, tiles=4)
         maker.matmul(positions=most, groups=2, tiles=4)
