@@ -17,7 +17,7 @@ SCALE_SLOTS = 4
 def narrow_values(config: Config):
     """Values of `narrow`, log2(stride / columns of a tile); 0 is a full tile."""
     dims = range(16, config.head_dim + 1, 16)
-    return sorted({0, config.sub_select(config.k_cols),
+    return sorted({*config.last_tiles(8), config.sub_select(config.k_cols),
                    *(config.sub_select(config.v_cols(dim)) for dim in dims)})
 
 

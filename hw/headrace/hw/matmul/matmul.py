@@ -165,6 +165,7 @@ class Matmul(wiring.Component):
         narrow = Signal(narrow_shape(config))
         nibbles = Signal()
         affine = Signal()
+        short_header = Signal()          # one word of scales, one of minima
         used = Signal.like(work.rows)
         active = Signal()
         closes = Signal()
@@ -200,6 +201,7 @@ class Matmul(wiring.Component):
                 fold.eq(work.fold), narrow.eq(work.narrow),
                 spacing.eq(Mux(steps < work.rows, work.rows, steps) - 1),
                 nibbles.eq(work.nibbles), affine.eq(work.affine), used.eq(work.rows),
+                short_header.eq(work.narrow != 0),
                 closes.eq(work.closes), frees_p.eq(work.free_p), block_words.eq(work.words),
             ]
         with m.Elif(active):
@@ -242,8 +244,8 @@ class Matmul(wiring.Component):
             unpacker.word.eq(ring.word),
             array.weights.eq(unpacker.o), array.acts.eq(feeder.o), array.valid.eq(streaming[2]),
             array.last.eq(last[2]), array.used.eq(uses[2]), array.narrow.eq(narrows[2]),
-            slots.en.eq(ring.header_valid), slots.slot.eq(slot), slots.index.eq(ring.header_index),
-            slots.header.eq(ring.header_word),
+            slots.en.eq(ring.header_valid), slots.slot.eq(slot), slots.header.eq(ring.header_word),
+            slots.index.eq(Mux(short_header, ring.header_index << 1, ring.header_index)),
         ]
 
         # Behind the array: the description of a row is always there before its sums.

@@ -137,6 +137,9 @@ class RowTagger(wiring.Component):
         useful = Signal.like(self.macs)
         with m.If(~work.attn):
             m.d.comb += useful.eq((work.length >> 4) * (16 * config.cols))
+            for narrow in config.last_tiles(8)[1:]:
+                with m.If(work.narrow == narrow):
+                    m.d.comb += useful.eq((work.length >> 4) * (16 * config.stride >> narrow))
         with m.Elif(work.v):
             with m.Switch(work.narrow):
                 for narrow in range(4):

@@ -163,11 +163,15 @@ class PassWalker(wiring.Component):
 
             with m.State("COMPOSE"):
                 # The first set of a block of weights waits for it, the last one frees it.
-                header = Mux(attn, 0, Mux(get("fmt") == Format.W4A, 4, 2))
+                # The scales of a narrow tile take one word, and so do its minima.
+                kinds = Mux(attn, 0, Mux(get("fmt") == Format.W4A, 2, 1))
+                header = Signal(3)
                 narrow = Signal(2)
                 select = Signal(2)
-                m.d.comb += [narrow.eq(Mux(v, get("v_select"), Mux(attn, k_narrow, 0))),
-                             select.eq(narrow + (~attn & w4))]
+                m.d.comb += [narrow.eq(Mux(v, get("v_select"), Mux(attn, k_narrow, Mux(
+                                 more_tiles, 0, get("narrow"))))),
+                             select.eq(narrow + (~attn & w4)),
+                             header.eq(Mux(narrow == 0, kinds << 1, kinds))]
                 m.d.sync += [
                     p.attn.eq(attn), p.v.eq(v), p.length.eq(length), p.select.eq(select),
                     p.narrow.eq(narrow),
@@ -190,7 +194,7 @@ class PassWalker(wiring.Component):
                         with m.Case(value):
                             m.d.sync += p.words.eq(header + (length >> value))
                 columns = [config.stride >> value for value in range(4)]
-                with m.If(~attn):
+                with m.If(~attn & (narrow == 0)):
                     m.d.sync += p.row_words.eq(config.col_words)
                 with m.Else():
                     with m.Switch(narrow):
