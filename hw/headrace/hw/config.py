@@ -233,6 +233,38 @@ class Config:
         n = 1 << (self.cols.bit_length() - 1)
         return math.gcd(n, head_dim)
 
+    def fold(self, n: int) -> int:
+        """Rows of the contraction that a tile of `n` columns takes in one cycle, side by side.
+
+        Column group `j` of the array (columns ``j * n ...``) works on the `j`-th of them. The
+        array folds into groups of `k_cols` columns at the narrowest, and a word of activations
+        has `lanes` values of a stream.
+        """
+        widest = 1 << (self.cols.bit_length() - 1)
+        return max(1, min(self.lanes, widest // max(n, self.k_cols)))
+
+    @property
+    def folds(self) -> int:
+        """The greatest fold of all tiles: activations per row and cycle of the array."""
+        return self.fold(self.k_cols)
+
+    def last_tiles(self, bits: int) -> list[int]:
+        """Widths of the last tile of a matrix of `bits` bits per weight, as log2(stride / n).
+
+        A narrower tile than these would take longer on the array than its words of the ring take
+        to arrive: two cycles each, as a port of half a stride brings them.
+        """
+        if self.cols != self.stride:
+            return [0]
+        widths = [(narrow, self.stride >> narrow) for narrow in range(1, 4)]
+        return [0, *(narrow for narrow, n in widths if n >= self.lanes
+                     and 8 // bits << narrow <= 2 * self.fold(n))]
+
+    def last_tile(self, columns: int, bits: int) -> int:
+        """The narrowest of these that takes the last columns of a matrix."""
+        rest = columns % self.cols or self.cols
+        return max(narrow for narrow in self.last_tiles(bits) if self.stride >> narrow >= rest)
+
     def sub_select(self, n: int) -> int:
         """log2(stride / n): how many rows of `n` bytes share one word of the ring."""
         return (self.stride // n).bit_length() - 1

@@ -3,6 +3,7 @@
 Everything is little-endian, and stored in the order in which the machine reads it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,8 @@ from headrace.hw.config import ALIGN, KV_BLOCK, Config
 from headrace.hw.isa import Format
 
 
-__all__ = ["CacheLayout", "align", "block_words", "interleave_tiles", "pack_weights",
-           "unpack_weights"]
+__all__ = ["CacheLayout", "align", "block_words", "header_words", "interleave_tiles",
+           "matrix_words", "pack_weights", "result_columns", "unpack_weights", "weight_bits"]
 
 
 def align(size: int, unit: int = ALIGN) -> int:
@@ -22,9 +23,34 @@ def align(size: int, unit: int = ALIGN) -> int:
     return -(-size // unit) * unit
 
 
-def block_words(fmt: Format, group: int) -> int:
-    """Words of `stride` bytes in one weight block, headers included."""
-    return {Format.W8: 2 + group, Format.W4: 2 + group // 2, Format.W4A: 4 + group // 2}[fmt]
+def weight_bits(fmt: Format) -> int:
+    """Bits of one weight."""
+    return 8 if fmt == Format.W8 else 4
+
+
+def header_words(fmt: Format, narrow: int = 0) -> int:
+    """Words of `stride` bytes in the header of a block: scales, then minima."""
+    return (2 if fmt == Format.W4A else 1) * (1 if narrow else 2)
+
+
+def block_words(fmt: Format, group: int, narrow: int = 0) -> int:
+    """Words of `stride` bytes in one weight block, headers included.
+
+    `narrow` is log2(stride / columns of the tile).
+    """
+    return header_words(fmt, narrow) + (group * weight_bits(fmt) // 8 >> narrow)
+
+
+def matrix_words(fmt: Format, group: int, *, tiles: int, groups: int, narrow: int) -> int:
+    """Words of `stride` bytes in a matrix whose last tile is `narrow`."""
+    return groups * ((tiles - 1) * block_words(fmt, group) + block_words(fmt, group, narrow))
+
+
+def result_columns(config: Config, code: Mapping[str, int]) -> int:
+    """Columns of the results of a MATMUL, padded ones included."""
+    narrow = code["narrow"]
+    last = config.stride >> narrow if narrow else config.cols
+    return (code["tiles"] - 1) * config.cols + last
 
 
 def interleave_tiles(parts: list[NDArray[Any]], cols: int) -> NDArray[Any]:
@@ -52,7 +78,7 @@ def _tiles(values: NDArray[Any], cols: int) -> NDArray[Any]:
 
 
 def pack_weights(fmt: Format, q: NDArray[np.int8], scales: NDArray[np.float16],
-                 minima: NDArray[np.float16] | None, *, cols: int, stride: int
+                 minima: NDArray[np.float16] | None, *, cols: int, stride: int, narrow: int = 0
                  ) -> NDArray[np.uint8]:
     """Pack one matrix.
 
@@ -66,71 +92,95 @@ def pack_weights(fmt: Format, q: NDArray[np.int8], scales: NDArray[np.float16],
         Scales, and for W4A minima, per group and column.
     cols, stride : int
         Columns of a tile, and bytes of a word.
+    narrow : int
+        log2(stride / columns of the last tile), 0 for a full one.
 
     Returns
     -------
-    uint8 array, shape (tiles, k // group, block_words, stride)
-        The matrix as it lies in memory.
+    uint8 array
+        The matrix as it lies in memory, whole words.
     """
-    groups = scales.shape[0]
-    group = q.shape[0] // groups
-    tiles = -(-q.shape[1] // cols)
-    packed = np.zeros((tiles, groups, block_words(fmt, group), stride), np.uint8)
-    count = 4 if fmt == Format.W4A else 2
-    header = np.zeros((tiles, groups, count // 2, stride), np.dtype("<f2"))
-    header[:, :, 0, :cols] = _tiles(scales, cols)
+    headers = [scales]
     if fmt == Format.W4A:
         if minima is None:
             raise ValueError("W4A needs minima")
-        header[:, :, 1, :cols] = _tiles(minima, cols)
+        headers.append(minima)
+    whole = (-(-q.shape[1] // cols) - 1) * cols if narrow else q.shape[1]
+    parts = [_pack_tiles(fmt, q[:, :whole], [part[:, :whole] for part in headers], cols, stride,
+                         stride)]
+    if narrow:
+        last = stride >> narrow
+        parts.append(_pack_tiles(fmt, q[:, whole:], [part[:, whole:] for part in headers], last,
+                                 last, stride // 2))
+    return np.concatenate(parts)
 
-    packed[:, :, :count] = header.view(np.uint8).reshape(tiles, groups, count, stride)
-    rows = _tiles(q, cols).reshape(tiles, groups, group, cols)
-    if fmt == Format.W8:
-        packed[:, :, count:, :cols] = rows.view(np.uint8)
-    else:
-        nibbles = np.zeros((tiles, groups, group, stride), np.uint8)
-        nibbles[..., :cols] = rows.view(np.uint8) & 0xf
-        pairs = nibbles.reshape(tiles, groups, -1, 2)
-        packed[:, :, count:] = (pairs[..., 0] | pairs[..., 1] << 4).reshape(
-            tiles, groups, -1, stride)
-    return packed
+
+def _pack_tiles(fmt: Format, q: NDArray[np.int8], headers: list[NDArray[np.float16]], cols: int,
+                width: int, slots: int) -> NDArray[np.uint8]:
+    """Tiles of `cols` columns: rows of `width` weights, headers of `slots` numbers."""
+    groups = headers[0].shape[0]
+    group = q.shape[0] // groups
+    tiles = -(-q.shape[1] // cols)
+    header = np.zeros((tiles, groups, len(headers), slots), np.dtype("<f2"))
+    for index, values in enumerate(headers):
+        header[:, :, index, :cols] = _tiles(values, cols)
+    rows = np.zeros((tiles, groups, group, width), np.uint8)
+    rows[..., :cols] = _tiles(q, cols).reshape(tiles, groups, group, cols).view(np.uint8)
+    rows = rows.reshape(tiles, groups, group * width)
+    if weight_bits(fmt) == 4:
+        rows &= 0xf
+        rows = rows[..., ::2] | rows[..., 1::2] << 4
+    raw = header.reshape(tiles, groups, len(headers) * slots).view(np.uint8)
+    return np.concatenate([raw, rows], axis=2).reshape(-1)
 
 
 def unpack_weights(fmt: Format, raw: NDArray[np.uint8], *, tiles: int, groups: int, group: int,
-                   cols: int, stride: int
+                   cols: int, stride: int, narrow: int = 0
                    ) -> tuple[NDArray[np.int8], NDArray[np.uint16], NDArray[np.uint16] | None]:
     """Invert :func:`pack_weights`.
 
     Returns
     -------
-    q : int8 array, shape (groups * group, tiles * cols)
-        Values.
-    scales, minima : uint16 arrays, shape (groups, tiles * cols)
+    q : int8 array, shape (groups * group, columns)
+        Values: columns of all tiles, padded ones included.
+    scales, minima : uint16 arrays, shape (groups, columns)
         Bits of the fp16 scales; of the minima for W4A, else None.
     """
-    count = 4 if fmt == Format.W4A else 2
-    packed = raw.reshape(tiles, groups, block_words(fmt, group), stride)
-    # Flat rows first: with one column a word is shorter than a scale.
-    header = np.ascontiguousarray(packed[:, :, :count]).reshape(tiles, groups, -1).view("<u2")
-    header = header.reshape(tiles, groups, count // 2, stride)[..., :cols]
+    whole = tiles - 1 if narrow else tiles
+    size = whole * groups * block_words(fmt, group) * stride
+    parts = [_unpack_tiles(fmt, raw[:size], (whole, groups, group), cols, stride, stride)]
+    if narrow:
+        last = stride >> narrow
+        parts.append(_unpack_tiles(fmt, raw[size:], (1, groups, group), last, last, stride // 2))
+    q, scales, *minima = [np.concatenate(part, axis=-1) if narrow else part[0]
+                          for part in zip(*parts)]
+    return q, scales, minima[0] if minima else None
+
+
+def _unpack_tiles(fmt: Format, raw: NDArray[np.uint8], shape: tuple[int, int, int], cols: int,
+                  width: int, slots: int) -> list[NDArray[Any]]:
+    """Invert :func:`_pack_tiles` for a `shape` of (tiles, groups, group): q, then headers."""
+    tiles, groups, group = shape
+    kinds = header_words(fmt) // 2
+    begin = 2 * kinds * slots
+    packed = raw.reshape(tiles, groups, begin + group * width * weight_bits(fmt) // 8)
+    header = np.ascontiguousarray(packed[..., :begin]).view("<u2")
+    header = header.reshape(tiles, groups, kinds, slots)[..., :cols]
 
     def columns(values: NDArray[Any]) -> NDArray[Any]:
         return np.ascontiguousarray(np.moveaxis(values, 0, -2)).reshape(
             *values.shape[1:-1], tiles * cols)
 
-    body = packed[:, :, count:]
+    body = packed[..., begin:]
     if fmt == Format.W8:
-        rows = body[..., :cols].view(np.int8)
+        rows = body.reshape(tiles, groups, group, width)[..., :cols].view(np.int8)
     else:
-        flat = np.ascontiguousarray(body).reshape(tiles, groups, -1)
-        nibbles = np.stack([flat & 0xf, flat >> 4], axis=-1).reshape(tiles, groups, group, stride)
+        nibbles = np.stack([body & 0xf, body >> 4], axis=-1).reshape(tiles, groups, group, width)
         rows = nibbles[..., :cols].view(np.int8)
         if fmt == Format.W4:
             rows = (rows ^ 8) - np.int8(8)
-    q = columns(rows.reshape(tiles, groups * group, cols))
-    minima = columns(header[:, :, 1]) if fmt == Format.W4A else None
-    return q, columns(header[:, :, 0]), minima
+    return [columns(rows.reshape(tiles, groups * group, cols)),
+            *(columns(header[:, :, kind]) for kind in range(kinds))]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from ..formats import FP32
 from ..fp import Adder, FromFP16, FromInt, Multiplier
 from ..fp.pipeline import Pipeline
 from ..interfaces import ResultLayout, words
-from .layouts import RowLayout
+from .layouts import RowLayout, fold_log2, narrow_values
 from .row_queue import RowQueue
 
 
@@ -114,14 +114,11 @@ class Accumulator(wiring.Component):
             with m.If(go):
                 m.d.sync += word.eq(Mux(final, 0, word + 1))
         m.d.comb += [self.take.eq(en & go & final), row_scales.i.eq(row.row_scale),
-                     row_scales.en.eq(self.take & result_row)]
+                     # With the first word: a long row leaves before its last word has entered.
+                     row_scales.en.eq(en & go & result_row & (word == 0))]
 
-        sums = Signal(lanes * config.sum_bits)
-        with m.Switch(word):
-            for w in range(col_words):
-                with m.Case(w) if w < col_words - 1 else m.Default():
-                    m.d.comb += sums.eq(Cat(self.sums[w * lanes + i] for i in range(lanes)))
-        sums = pipe.reg(sums, "sums")
+        groups = [pipe.reg(self._group(m, j, row, word), f"sums_{j}")
+                  for j in range(config.folds)]
         scales = [pipe.reg(Mux(row.scaled, self.scales[i], _ONE_FP16), f"scale_{i}")
                   for i in range(lanes)]
         minima = [pipe.reg(self.minima[i], f"minimum_{i}") for i in range(lanes)]
@@ -169,8 +166,9 @@ class Accumulator(wiring.Component):
         act_late += Multiplier.latency
         totals = []
         for i in range(lanes):
-            total = sums[i * config.sum_bits:(i + 1) * config.sum_bits].as_signed()
+            part = slice(i * config.sum_bits, (i + 1) * config.sum_bits)
             late = self.product - Multiplier.latency
+            total = self._added([group[part].as_signed() for group in groups])
             number = unit(self._from_sums[i], name=f"from_sum_{i}",
                           a=delay(total, late - self._from_sum, f"sum_late_{i}"))
             factor = unit(Multiplier(), name=f"scale_mul_{i}", a=scale_act,
@@ -208,3 +206,34 @@ class Accumulator(wiring.Component):
         ]
 
         return m
+
+    def _group(self, m, j, row, word):
+        """Word of the sums of column group `j`; zero if the tile is not folded so often."""
+        config = self.config
+        lanes = config.lanes
+        sums = Signal(lanes * config.sum_bits, name=f"group_{j}")
+
+        def choose(first, count):
+            with m.Switch(word):
+                for w in range(count):
+                    with m.Case(w) if w < count - 1 else m.Default():
+                        m.d.comb += sums.eq(Cat(self.sums[(first + w) * lanes + i]
+                                                for i in range(lanes)))
+
+        if j == 0:
+            choose(0, config.col_words)
+            return sums
+        with m.Switch(row.narrow):
+            for narrow in narrow_values(config):
+                if j >> fold_log2(config, narrow) == 0:
+                    words = (config.stride >> narrow) // lanes
+                    with m.Case(narrow):
+                        choose(j * words, words)
+        return sums
+
+    def _added(self, groups):
+        """Sum of the column groups, which is as wide as each of them."""
+        while len(groups) > 1:
+            groups = [(a + b)[:self.config.sum_bits].as_signed()
+                      for a, b in zip(groups[::2], groups[1::2])]
+        return groups[0]

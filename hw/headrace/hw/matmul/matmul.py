@@ -17,7 +17,7 @@ from ..interfaces import (
 from .accumulator import Accumulator
 from .array import SystolicArray
 from .feeder import Feeder
-from .layouts import SCALE_SLOTS, RowLayout, macs_bits
+from .layouts import SCALE_SLOTS, RowLayout, fold_log2, macs_bits, narrow_shape, narrow_values
 from .ring import BlockRing
 from .row_queue import RowQueue
 from .scale_slots import ScaleSlots
@@ -155,31 +155,49 @@ class Matmul(wiring.Component):
         index = Signal(7)
         length = Signal(8)
         spacing = Signal(8)
-        select = Signal(2)
+        steps = Signal(8)                # cycles of the next pass
+        walk = Signal(2)
+        fold = Signal.like(work.fold)
+        narrow = Signal(narrow_shape(config))
         nibbles = Signal()
         affine = Signal()
+        short_header = Signal()          # one word of scales, one of minima
         used = Signal.like(work.rows)
         active = Signal()
         closes = Signal()
         frees_p = Signal()
         block_words = Signal.like(work.words)
-        m.d.comb += run.eq(active & (index < length))
+        m.d.comb += [run.eq(active & (index < length)), steps.eq(work.length >> work.fold)]
         ends = active & (spacing == 0)
+
+        # Cycles until the last row of the pass before has left the array. Where passes can be
+        # shorter than the array is deep, a short one must not end before that.
+        draining = Signal()
+        if config.rows > 16 // config.folds:
+            due = Signal(9)
+            m.d.comb += draining.eq(due > steps)
+            with m.If(start):
+                m.d.sync += due.eq(steps + work.rows - 1)
+            with m.Elif(due != 0):
+                m.d.sync += due.eq(due - 1)
 
         blocked = Signal(4)
         m.d.comb += [
             blocked[0].eq(work.wait_a & (a_tokens == 0)),
             blocked[1].eq(work.wait_p & (p_tokens == 0)),
             blocked[2].eq(work.opens & (ring.available < work.words)),
-            blocked[3].eq((room < work.rows) | (opens_slot & (slots_used == SCALE_SLOTS))),
+            blocked[3].eq((room < work.rows) | (opens_slot & (slots_used == SCALE_SLOTS))
+                          | draining),
             start.eq(walker.passes.valid & (spacing == 0) & ~blocked.any()),
             walker.passes.ready.eq(start),
         ]
         with m.If(start):
             m.d.sync += [
-                active.eq(1), index.eq(0), length.eq(work.length), select.eq(work.select),
-                spacing.eq(Mux(work.length < work.rows, work.rows, work.length) - 1),
+                active.eq(1), index.eq(0), length.eq(steps), walk.eq(work.select - work.fold),
+                fold.eq(work.fold), narrow.eq(work.narrow),
+                spacing.eq(Mux(steps < work.rows, work.rows, steps) - 1),
                 nibbles.eq(work.nibbles), affine.eq(work.affine), used.eq(work.rows),
+                short_header.eq(work.narrow != 0),
                 closes.eq(work.closes), frees_p.eq(work.free_p), block_words.eq(work.words),
             ]
         with m.Elif(active):
@@ -193,9 +211,10 @@ class Matmul(wiring.Component):
         word_masks = Array((1 << value) - 1 for value in range(4))
         m.d.comb += [
             ring.start.eq(start), ring.opens.eq(work.opens), ring.words.eq(work.words),
-            ring.header.eq(work.header), ring.fetch.eq(run & ((index & word_masks[select]) == 0)),
+            ring.header.eq(work.header), ring.fetch.eq(run & ((index & word_masks[walk]) == 0)),
             feeder.start.eq(start), feeder.addr.eq(work.addr), feeder.from_p.eq(work.v),
-            feeder.buffer.eq(buffer), feeder.fetch.eq(run & ((index & (config.lanes - 1)) == 0)),
+            feeder.buffer.eq(buffer), feeder.fold.eq(fold),
+            feeder.fetch.eq(run & ((index & (C(config.lanes - 1) >> fold)) == 0)),
             feeder.p_en.eq(self.p_write.p_en), feeder.p_buffer.eq(self.p_write.buffer),
             feeder.p_addr.eq(self.p_write.p_addr), feeder.p_row.eq(self.p_write.p_row),
             feeder.p_data.eq(self.p_write.p_data),
@@ -208,19 +227,21 @@ class Matmul(wiring.Component):
         streaming = [run]
         last = [run & (index + 1 == length)]
         uses = [used]
+        narrows = [narrow]
         for stage in range(1, 3):
-            for chain, name in ((streaming, "streaming"), (last, "last"), (uses, "used")):
+            for chain, name in ((streaming, "streaming"), (last, "last"), (uses, "used"),
+                                (narrows, "narrow")):
                 register = Signal(chain[-1].shape(), name=f"{name}_{stage}")
                 m.d.sync += register.eq(chain[-1])
                 chain.append(register)
-        m.d.sync += [unpacker.fresh.eq(ring.fetch), unpacker.select.eq(select),
+        m.d.sync += [unpacker.fresh.eq(ring.fetch), unpacker.walk.eq(walk),
                      unpacker.nibbles.eq(nibbles), unpacker.affine.eq(affine)]
         m.d.comb += [
             unpacker.word.eq(ring.word),
             array.weights.eq(unpacker.o), array.acts.eq(feeder.o), array.valid.eq(streaming[2]),
-            array.last.eq(last[2]), array.used.eq(uses[2]),
-            slots.en.eq(ring.header_valid), slots.slot.eq(slot), slots.index.eq(ring.header_index),
-            slots.header.eq(ring.header_word),
+            array.last.eq(last[2]), array.used.eq(uses[2]), array.narrow.eq(narrows[2]),
+            slots.en.eq(ring.header_valid), slots.slot.eq(slot), slots.header.eq(ring.header_word),
+            slots.index.eq(Mux(short_header, ring.header_index << 1, ring.header_index)),
         ]
 
         # Behind the array: the description of a row is always there before its sums.

@@ -121,6 +121,7 @@ class RowTagger(wiring.Component):
         m.d.sync += [
             self.o_valid.eq(active), from_p.eq(work.v),
             tag.addr.eq(storage), tag.words.eq(work.row_words), tag.first.eq(work.first),
+            tag.narrow.eq(work.narrow),
             tag.last.eq(work.last), tag.scores.eq(work.attn & ~work.v), tag.scaled.eq(~work.attn),
             tag.affine.eq(work.affine), tag.slot.eq(slot),
             tag.release.eq(work.closes & ~work.attn & (left == 1)),
@@ -139,11 +140,14 @@ class RowTagger(wiring.Component):
         useful = Signal.like(self.macs)
         with m.If(~work.attn):
             m.d.comb += useful.eq((work.length >> 4) * (16 * config.cols))
+            for narrow in config.last_tiles(8)[1:]:
+                with m.If(work.narrow == narrow):
+                    m.d.comb += useful.eq((work.length >> 4) * (16 * config.stride >> narrow))
         with m.Elif(work.v):
-            with m.Switch(work.select):
-                for select in range(4):
-                    with m.Case(select):
-                        m.d.comb += useful.eq(count * (config.stride >> select))
+            with m.Switch(work.narrow):
+                for narrow in range(4):
+                    with m.Case(narrow):
+                        m.d.comb += useful.eq(count * (config.stride >> narrow))
         with m.Else():
             m.d.comb += useful.eq(Mux(work.length[5], count << 5, count << 4))
         m.d.sync += self.macs.eq(Mux(active, useful, 0))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import KV_BLOCK, Config
 from ..interfaces import BlockLayout, CommandLayout, field
 from ..isa import Format, Op
-from .layouts import PassLayout
+from .layouts import PassLayout, fold_log2
 
 
 __all__ = ["PassWalker"]
@@ -49,7 +49,7 @@ class PassWalker(wiring.Component):
         config = self.config
         rows, lanes = config.rows, config.lanes
         k_tiles = KV_BLOCK // config.k_cols
-        k_select = config.sub_select(config.k_cols)
+        k_narrow = config.sub_select(config.k_cols)
         command = self.commands.payload
 
         def get(name):
@@ -164,10 +164,18 @@ class PassWalker(wiring.Component):
 
             with m.State("COMPOSE"):
                 # The first set of a block of weights waits for it, the last one frees it.
-                header = Mux(attn, 0, Mux(get("fmt") == Format.W4A, 4, 2))
-                select = Mux(v, get("v_select")[:2], Mux(attn, k_select, w4))
+                # The scales of a narrow tile take one word, and so do its minima.
+                kinds = Mux(attn, 0, Mux(get("fmt") == Format.W4A, 2, 1))
+                header = Signal(3)
+                narrow = Signal(2)
+                select = Signal(2)
+                m.d.comb += [narrow.eq(Mux(v, get("v_select"), Mux(attn, k_narrow, Mux(
+                                 more_tiles, 0, get("narrow"))))),
+                             select.eq(narrow + (~attn & w4)),
+                             header.eq(Mux(narrow == 0, kinds << 1, kinds))]
                 m.d.sync += [
                     p.attn.eq(attn), p.v.eq(v), p.length.eq(length), p.select.eq(select),
+                    p.narrow.eq(narrow),
                     p.nibbles.eq(~attn & w4), p.affine.eq(~attn & (get("fmt") == Format.W4A)),
                     p.rows.eq(Mux(more_sets, rows, left)), p.addr.eq(row_set + offset),
                     p.opens.eq(left == streams), p.closes.eq(~more_sets), p.header.eq(header),
@@ -187,13 +195,17 @@ class PassWalker(wiring.Component):
                         with m.Case(value):
                             m.d.sync += p.words.eq(header + (length >> value))
                 columns = [config.stride >> value for value in range(4)]
-                with m.If(~attn):
+                with m.If(~attn & (narrow == 0)):
                     m.d.sync += p.row_words.eq(config.col_words)
                 with m.Else():
-                    with m.Switch(select):
+                    with m.Switch(narrow):
                         for value in range(4):
                             with m.Case(value):
                                 m.d.sync += p.row_words.eq(columns[value] // lanes)
+                with m.Switch(narrow):
+                    for value in range(4):
+                        with m.Case(value):
+                            m.d.sync += p.fold.eq(fold_log2(config, value))
                 m.d.sync += started.eq(1)
                 m.next = "ISSUE"
 

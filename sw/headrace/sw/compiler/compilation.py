@@ -148,7 +148,7 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
             progress(name)
         quantised = matrix(checkpoint, sizes, spec)
         packed = pack_weights(spec.fmt, quantised.q, quantised.scales, quantised.minima,
-                              cols=config.cols, stride=config.stride)
+                              cols=config.cols, stride=config.stride, narrow=spec.narrow)
         begin, size = places.parts[name].begin, places.parts[name].size
-        image.content[begin:begin + size] = packed.reshape(-1)
+        image.content[begin:begin + size] = packed
     return image

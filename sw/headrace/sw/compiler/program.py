@@ -9,7 +9,7 @@ from headrace.hw.config import ALIGN
 from headrace.hw.formats import fp32_bits
 from headrace.hw.isa import Format, Op, encode
 
-from ..layout import CacheLayout, block_words
+from ..layout import CacheLayout, block_words, matrix_words, weight_bits
 from .image import Region
 from .sizes import Sizes
 
@@ -21,7 +21,8 @@ __all__ = ["Matrix", "Placement", "build_program", "matrices", "program_length"]
 class Matrix:
     """A weight matrix of the program, in padded sizes.
 
-    `words` is its length in words of `stride` bytes.
+    `words` is its length in words of `stride` bytes, `narrow` log2(stride / columns) of its last
+    tile, 0 for a full one.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Matrix:
     tiles: int
     fmt: Format
     group: int
+    narrow: int = 0
 
     @property
     def k_groups(self) -> int:
@@ -39,7 +41,13 @@ class Matrix:
     @property
     def words(self) -> int:
         """Length in words of `stride` bytes."""
-        return self.tiles * self.k_groups * block_words(self.fmt, self.group)
+        return matrix_words(self.fmt, self.group, tiles=self.tiles, groups=self.k_groups,
+                            narrow=self.narrow)
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """Fields of the instruction that takes the results."""
+        return {"tiles": self.tiles, "narrow": self.narrow}
 
 
 def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
@@ -47,8 +55,11 @@ def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
     result = {}
 
     def put(name: str, k: int, columns: int, parts: int = 1) -> None:
-        result[name] = Matrix(name, k, columns, parts * sizes.tiles(columns), format_of(name),
-                              sizes.group)
+        fmt = format_of(name)
+        # Gate and up tiles come in pairs, and are full.
+        narrow = 0 if parts > 1 else sizes.config.last_tile(columns, weight_bits(fmt))
+        result[name] = Matrix(name, k, columns, parts * sizes.tiles(columns), fmt, sizes.group,
+                              narrow)
 
     for layer in range(sizes.shape.layers):
         put(f"layers.{layer}.kv", sizes.dim, sizes.kv_dim)
@@ -128,13 +139,16 @@ class Placement:
                first: int = 0, **flags: int) -> None:
         """Emit a product of A and a matrix, or `tiles` tiles of it from tile `first` on."""
         matrix = self.matrices[name]
-        tile_words = matrix.words // matrix.tiles
+        tile_words = matrix.k_groups * block_words(matrix.fmt, matrix.group)
         tiles = matrix.tiles - first if tiles is None else tiles
+        narrow = matrix.narrow if first + tiles == matrix.tiles else 0
+        words = matrix_words(matrix.fmt, matrix.group, tiles=tiles, groups=matrix.k_groups,
+                             narrow=narrow)
         begin = self.parts[name].begin + first * tile_words * self.sizes.config.stride
         assert begin % ALIGN == 0
         self.emit(Op.MATMUL, group16=matrix.group // 16, fmt=int(matrix.fmt),
                   k_groups=matrix.k_groups, **(a or self.a(matrix.k)), addr=begin // ALIGN,
-                  words=tiles * tile_words, tiles=tiles,
+                  words=words, tiles=tiles, narrow=narrow,
                   **{"wait_a": 1, "last_only": 0, **flags})
 
 
@@ -149,21 +163,21 @@ def _layer(place: Placement, layer: int) -> None:
     place.norm(name + "attention_norm")
     place.matmul(name + "kv")
     place.emit(Op.STORE, last_only=0, limit=sizes.kv_dim, **place.work(sizes.kv_dim),
-               tiles=place.matrices[name + "kv"].tiles)
+               **place.matrices[name + "kv"].taken)
     # The product for q runs while keys and values travel to the cache.
     place.matmul(name + "q", wait_a=0)
     place.emit(Op.APPEND, **place.v, **cache, **place.work(sizes.kv_dim), **place.hd,
                table=place.parts["rope"].unit)
     # All padded columns of q are stored: their zeros stay behind the heads' outputs below.
     place.emit(Op.STORE, last_only=0, limit=sizes.q_dim, **q,
-               tiles=place.matrices[name + "q"].tiles)
+               **place.matrices[name + "q"].taken)
     place.emit(Op.ROPE, post_a=1, **q, **place.heads_a, **place.hd)
     place.emit(Op.ATTN, wait_a=1, **place.v, **cache, **place.heads_a, **place.hd, scale=scale)
     place.emit(Op.ATTN_OUT, **place.v, **q, **place.hd)
     place.quant(sizes.q_dim)
     place.matmul(name + "o")
     place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
-               tiles=place.matrices[name + "o"].tiles)
+               **place.matrices[name + "o"].taken)
     place.norm(name + "mlp_norm")
     # In pieces, X holds a part of the hidden vector at a time: more positions fit into a pass.
     # Their input stays in A until the last piece, so the hidden vector is laid behind it.
@@ -178,7 +192,7 @@ def _layer(place: Placement, layer: int) -> None:
         column, first = column + columns, first + tiles
     place.matmul(name + "down", a=place.a(sizes.ffn, skip))
     place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual,
-               tiles=place.matrices[name + "down"].tiles)
+               **place.matrices[name + "down"].taken)
 
 
 def build_program(place: Placement, repeat: int = 1) -> bytes:
@@ -193,7 +207,7 @@ def build_program(place: Placement, repeat: int = 1) -> bytes:
     place.norm("final_norm", last_only=1, head=1)
     place.matmul("head", last_only=1, head=1)
     place.emit(Op.LOGITS, head=1, limit=shape.vocab, addr=place.regions["logits"].unit,
-               tokens=place.regions["tokens"].unit, tiles=place.matrices["head"].tiles)
+               tokens=place.regions["tokens"].unit, **place.matrices["head"].taken)
     place.emit(Op.END, addr=place.regions["records"].unit)
     return b"".join(place.code)
 
