@@ -33,7 +33,8 @@ def print_rows(rows: Sequence[dict[str, Any]], console: Console) -> None:
         Where to print.
     """
     table = Table("workload", "kind", "context", "positions", "config", "weights", "memory",
-                  "cycles", "port", "array", "padding", "waits, worst first", box=None, header_style="bold")
+                  "cycles", "port", "array", "padding", "waits, worst first", box=None,
+                  header_style="bold")
     for row in rows:
         cycles = row["cycles"]
         table.add_row(*(str(row[key]) for key in ("workload", "kind", "context", "positions",
