@@ -79,6 +79,7 @@ def test_layer_in_decode(config, weights):
     assert found["port_utilisation"] == found["least_bytes"] / (found["cycles"]
                                                                  * config.port_bytes)
     assert 0 < found["port_utilisation"] < 1
+    assert found["stream_waste"]["columns"] == config.stream_waste < found["stream_waste"]["all"]
 
 
 def test_layer_in_prefill_adds_its_passes():

@@ -188,6 +188,46 @@ def test_int4_gives_the_same_bits_everywhere(fmt):
     assert not np.array_equal(results[0][0], prefill(compiled(TINY), ids(9))[0])
 
 
+@pytest.mark.parametrize("group", [16, 48, 64, 128])
+def test_groups_of_every_size_give_the_same_bits_everywhere(group):
+    configs = [dataclasses.replace(config, group=limit, ring_bytes=1 << 16)
+               for config, limit in ((TINY, group), (ODD, group), (ODD, 128))]
+    for fmt in Format:
+        results = [prefill(compile_model(SyntheticCheckpoint(shape(dim=80, ffn=100), seed=1),
+                                         config, policy=Policy(default=fmt, group=group)), ids(9))
+                   for config in configs]
+        for other in results[1:]:
+            assert np.array_equal(results[0][0], other[0])
+            assert np.array_equal(results[0][1], other[1])
+
+
+@pytest.mark.parametrize("group", [0, 8, 24, 144])
+def test_group_is_a_multiple_of_16(group):
+    with pytest.raises(HeadraceError, match=f"quantisation group {group}: expected a multiple of "
+                                            f"16, from 16 to 128"):
+        compile_model(SyntheticCheckpoint(shape()), TINY, policy=Policy(group=group))
+
+
+def test_int4_on_one_column():
+    one = Config(name="one column", cols=1)
+    for fmt in (Format.W4, Format.W4A):
+        found = [prefill(compile_model(SyntheticCheckpoint(shape()), config,
+                                       policy=Policy(default=fmt)), ids(9))
+                 for config in (TINY, one)]
+        assert np.array_equal(found[0][0], found[1][0])
+
+
+def test_padding_of_the_weight_stream():
+    # 64 = 2 groups and 8 tiles of 8 columns: nothing is padding.
+    even = {"dim": 64, "ffn": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "vocab": 64}
+    assert compiled(TINY, **even).stream_waste == {"columns": 0, "all": 0}
+    found = compiled(ODD, **even).stream_waste
+    # 13 tiles of 5 columns for 64, each stored as 8; 34 bytes of a column for 32 values.
+    stored = 13 * 8 * 34 * 2
+    assert found == {"columns": 0.375, "all": pytest.approx(1 - 64 * 34 * 2 / stored)}
+    assert found["all"] > 0.375
+
+
 # What does not fit.
 
 @pytest.mark.parametrize("config, changes, text", [
@@ -213,7 +253,7 @@ def test_model_that_does_not_fit(config, changes, text):
 
 
 def test_model_beyond_the_instruction_set():
-    wide = Config(name="big", table_elems=70000, x_bytes=1 << 22)
+    wide = Config(name="big", table_elems=70000, x_bytes=1 << 18)
     with pytest.raises(HeadraceError, match="width of the MLP 70016 .padded.: the instruction set "
                                             "ends at 65535"):
         Sizes(shape(ffn=70000), wide).check()

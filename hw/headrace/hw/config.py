@@ -53,7 +53,8 @@ class Config:
     attn_lead : int
         Blocks of K that attention goes through ahead of a block's V: the softmax has their time.
     group : int
-        Largest quantisation group that the integer sums are wide enough for.
+        Largest quantisation group of weights, a multiple of 16. Attention works in groups of 32
+        on every configuration.
     chunk_positions : int
         Largest number of prompt positions in one pass.
     streams : int
@@ -126,9 +127,6 @@ class Config:
             raise ConfigError(f"softmax_lanes must be 1, 2 or 4, not {self.softmax_lanes}")
         if self.group % 16:
             raise ConfigError(f"group must be a multiple of 16, not {self.group}")
-        if self.rows > self.group:
-            raise ConfigError(f"rows must not exceed group, but {self.rows} > {self.group}: one "
-                              f"row of sums leaves the array per cycle")
         if self.head_dim % 16:
             raise ConfigError(f"head_dim must be a multiple of 16, not {self.head_dim}")
         if self.burst_bytes > 4096:
@@ -137,10 +135,26 @@ class Config:
         if self.streams < self.chunk_positions:
             raise ConfigError(f"streams must be at least chunk_positions, but "
                               f"{self.streams} < {self.chunk_positions}")
-        least = 4 * (self.group + 2) * self.stride
+        if self.v_cols(self.head_dim) * 255 < self.head_dim:
+            raise ConfigError(f"head_dim {self.head_dim} needs at least 2 cols, not {self.cols}: "
+                              f"a head has at most 255 tiles")
+        least = 4 * (self.block + 2) * self.stride
         if self.ring_bytes < least:
-            raise ConfigError(f"ring_bytes must be at least {least}, four blocks of group x cols "
-                              f"with their scales, not {self.ring_bytes}")
+            raise ConfigError(f"ring_bytes must be at least {least}, four blocks of {self.block} "
+                              f"x cols with their scales, not {self.ring_bytes}")
+        if self.kv_bytes < 0:
+            raise ConfigError(f"kv_bytes must not be negative, but is {self.kv_bytes}: 0 leaves "
+                              f"the whole cache in memory")
+        for name, least in (("x_bytes", self.x_word_bytes), ("a_bytes", self.a_word_bytes),
+                            ("table_elems", 16)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name, words in (("x_bytes", self.x_words), ("a_bytes", self.a_words),
+                            ("a_bytes", self.s_words)):
+            if words > 1 << 16:
+                most = getattr(self, name) * (1 << 16) // words
+                raise ConfigError(f"{name} must be at most {most}, not {getattr(self, name)}: "
+                                  f"words have addresses of 16 bits in instructions")
         for name, unit in (("ring_bytes", self.stride), ("x_bytes", self.x_word_bytes),
                            ("kv_bytes", ALIGN)):
             if getattr(self, name) % unit:
@@ -178,9 +192,19 @@ class Config:
         return 1 << (self.cols - 1).bit_length()
 
     @property
+    def stream_waste(self) -> float:
+        """Part of the weight stream that is padding: columns between `cols` and `stride`."""
+        return 1 - self.cols / self.stride
+
+    @property
     def ring_words(self) -> int:
         """Depth of the ring, in words of `stride` bytes."""
         return self.ring_bytes // self.stride
+
+    @property
+    def block(self) -> int:
+        """Rows of the longest block that meets the array: a group of weights, or 32 of a cache."""
+        return max(self.group, KV_BLOCK)
 
     @property
     def scale_bytes(self) -> int:
@@ -216,7 +240,7 @@ class Config:
     @property
     def sum_bits(self) -> int:
         """Width of the signed integer sum of one group, or of one block of attention."""
-        return 1 + (127 * 128 * max(self.group, KV_BLOCK)).bit_length()
+        return 1 + (127 * 128 * self.block).bit_length()
 
     @property
     def col_words(self) -> int:

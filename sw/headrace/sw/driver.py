@@ -417,4 +417,5 @@ class Session:
     def report(self) -> dict[str, Any]:
         """Figures of all passes so far, under the names of ``headrace run --json``."""
         return {"check": self.verdict, "clock_hz": self.image.config.clk_hz,
+                "stream_waste": self.image.stream_waste,
                 **self.statistics.report(), "simulated_hz": self.device.simulated_hz}

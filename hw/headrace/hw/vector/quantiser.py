@@ -56,7 +56,7 @@ class Quantiser(wiring.Component):
     def __init__(self, config: Config, *, groups=32):
         self.lanes = config.lanes
         self.groups = groups
-        self.longest = max(config.group, config.head_dim, 32) // config.lanes
+        self.longest = max(config.block, config.head_dim) // config.lanes
         super().__init__({
             "cache": In(1), "valid": In(1), "last": In(1), "values": In(words(self.lanes)),
             "taken": Out(1), "o": Out(stream.Signature(QuantisedLayout(self.lanes))),

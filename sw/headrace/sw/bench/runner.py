@@ -122,6 +122,7 @@ class Measurement:
             "macs": macs, "least_bytes": least,
             "port_utilisation": least / (cycles * config.port_bytes) if cycles else None,
             "array_utilisation": macs / (cycles * config.rows * config.cols) if cycles else None,
+            "stream_waste": image.stream_waste,
             "simulated_hz": runs[0][1].device.simulated_hz,
             "check": runs[0][1].verdict,
         }

@@ -33,12 +33,13 @@ def print_rows(rows: Sequence[dict[str, Any]], console: Console) -> None:
         Where to print.
     """
     table = Table("workload", "kind", "context", "positions", "config", "weights", "memory",
-                  "cycles", "port", "array", "waits, worst first", box=None, header_style="bold")
+                  "cycles", "port", "array", "padding", "waits, worst first", box=None,
+                  header_style="bold")
     for row in rows:
         cycles = row["cycles"]
         table.add_row(*(str(row[key]) for key in ("workload", "kind", "context", "positions",
                                                   "config", "weights", "memory")),
                       "" if cycles is None else f"{cycles:,}",
                       _percent(row["port_utilisation"]), _percent(row["array_utilisation"]),
-                      worst(row) if cycles else "")
+                      _percent(row["stream_waste"]["all"]), worst(row) if cycles else "")
     console.print(table)

@@ -57,6 +57,14 @@ def _dram(name: str, found: dict[str, int]) -> str:
             f"{found['turnarounds']:,} turnarounds of the bus")
 
 
+def _padding(waste: dict[str, float], config: Config) -> str:
+    text = f"padding: {_percent(waste['all'])} of the weight stream"
+    if waste["columns"]:
+        text += (f"; {_percent(waste['columns'])} because {config.cols} columns take "
+                 f"{config.stride}, the next power of two")
+    return text
+
+
 def print_report(report: dict[str, Any], config: Config, console: Console) -> None:
     """Print the figures of a run.
 
@@ -91,6 +99,7 @@ def print_report(report: dict[str, Any], config: Config, console: Console) -> No
         seconds = report["wall_seconds"]
         console.print(f"{len(report['tokens'])} tokens in {seconds:.2f} s on the golden machine",
                       highlight=False)
+    console.print(_padding(report["stream_waste"], config), highlight=False)
     if report.get("dram"):
         console.print(_dram(report["memory"], report["dram"]), highlight=False)
     if report["check"] is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from headrace.hw.config import ALIGN, Config
-from headrace.hw.isa import INSTRUCTION_BYTES, Format
+from headrace.hw.isa import INSTRUCTION_BYTES
 from headrace.hw.regmap import RECORD_BYTES
 
 from ..checkpoint import Weights
@@ -106,9 +106,6 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
     sizes = Sizes(shape, config, policy.group)
     sizes.check()
     specs = matrices(sizes, policy.format)
-    if config.stride < 2 and any(spec.fmt != Format.W8 for spec in specs.values()):
-        raise HeadraceError(f"configuration {config.name!r}: 4-bit weights need at least 2 "
-                            f"columns, but cols is {config.cols}: take W8")
     cache = CacheLayout.of(config, layers=shape.layers, kv_heads=shape.kv_heads,
                            head_dim=sizes.head_dim)
     places = _place(sizes, specs, cache, context,

@@ -150,14 +150,31 @@ class Image:
         """Bytes that a pass must read whatever the machine: unpadded weights and scales, and the
         cached tokens before `position` that the KV buffer does not hold, each once."""
         shape = self.shape
+        pinned = self.kv_pinned / self.cache.pitch_units * 32
+        tokens = max(0.0, position - pinned)
+        return self._least_weights(head) + round(
+            tokens * shape.layers * shape.kv_heads * 2 * (shape.head_dim + 2))
+
+    def _least_weights(self, head: bool) -> int:
+        """Bytes of the unpadded weights and scales that the program reads."""
         total = 0
         for (k, n, of_head), fmt in zip(self._matrices(), self._formats()):
             if fmt is not None and (head or not of_head):
                 values = k if fmt == Format.W8 else -(-k // 2)
                 total += n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
-        pinned = self.kv_pinned / self.cache.pitch_units * 32
-        tokens = max(0.0, position - pinned)
-        return total + round(tokens * shape.layers * shape.kv_heads * 2 * (shape.head_dim + 2))
+        return total
+
+    @property
+    def stream_waste(self) -> dict[str, float]:
+        """Parts of the weight stream of a pass that are padding.
+
+        ``columns``: columns between `cols` and the next power of two, a property of the
+        configuration; ``all``: these, and what fills the last tiles, groups and headers.
+        """
+        stored = sum(self.parts[name].size for name, fmt in zip(self._names(), self._formats())
+                     if fmt is not None)
+        return {"columns": self.config.stream_waste,
+                "all": 1 - self._least_weights(head=True) / stored}
 
     def useful_macs(self, position: int, positions: int, head: bool) -> int:
         """Multiplications that the model needs: no padding, no masked products."""
@@ -173,9 +190,12 @@ class Image:
         reads it."""
         found = {code["addr"]: Format(code["fmt"]) for code in self.program
                  if code["op"] == Op.MATMUL}
-        names = [f"layers.{layer}.{kind}" for layer in range(self.shape.layers)
-                 for kind in ("kv", "q", "o", "gate_up", "down")]
-        return [found.get(self.parts[name].unit) for name in (*names, "head")]
+        return [found.get(self.parts[name].unit) for name in self._names()]
+
+    def _names(self) -> list[str]:
+        """Names of all matrices, in the order of their use."""
+        return [*(f"layers.{layer}.{kind}" for layer in range(self.shape.layers)
+                  for kind in ("kv", "q", "o", "gate_up", "down")), "head"]
 
     def _matrices(self) -> list[tuple[int, int, bool]]:
         """Unpadded sizes ``(k, n)`` of all matrices, and whether only the head uses them."""
