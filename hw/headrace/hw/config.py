@@ -72,7 +72,8 @@ class Config:
     clk_hz : int
         Clock that reports assume.
     memory, memory_bytes : str, int
-        Memory beside the device: name of its kind, and capacity.
+        Memory beside the device: the DRAM whose timing `--memory preset` simulates, by its name
+        in :data:`headrace.sim.dram.DRAMS`, and capacity.
     burst_beats, outstanding : int
         Longest read burst and most read bursts in flight.
     """
@@ -94,7 +95,7 @@ class Config:
     table_elems: int = 1024
     kv_bytes: int = 16384
     clk_hz: int = 50_000_000
-    memory: str = "SDR SDRAM x16, 133 MHz"
+    memory: str = "sdr-133-x16"
     memory_bytes: int = 32 << 20
     burst_beats: int = 64
     outstanding: int = 16
@@ -326,13 +327,14 @@ PRESETS = {config.name: config for config in (
     Config(name="tiny"),
     Config(name="ecp5", cols=16, port_bits=64, lanes=2, chunk_positions=16, streams=64,
            ring_bytes=32768, x_bytes=65536, a_bytes=32768, table_elems=2048, kv_bytes=32768,
-           clk_hz=75_000_000, memory="DDR3 x16", memory_bytes=256 << 20),
+           clk_hz=75_000_000, memory="ddr3-1600-x16", memory_bytes=256 << 20),
     Config(name="edge", cols=32, port_bits=128, lanes=4, chunk_positions=32, streams=128,
            ring_bytes=131072, x_bytes=262144, a_bytes=163840, table_elems=4096, kv_bytes=65536,
-           clk_hz=200_000_000, memory="DDR3-1600 x16", memory_bytes=1 << 30, outstanding=32),
+           clk_hz=200_000_000, memory="ddr3-1600-x16", memory_bytes=1 << 30, outstanding=32),
     Config(name="wide", cols=128, port_bits=512, lanes=16, softmax_lanes=2, attn_lead=4,
-           chunk_positions=64, streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144, table_elems=8192,
-           kv_bytes=262144, clk_hz=300_000_000, memory="DDR4-2400 x64", memory_bytes=4 << 30,
+           chunk_positions=64, streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144,
+           table_elems=8192, kv_bytes=262144, clk_hz=300_000_000, memory="ddr4-2400-x64",
+           memory_bytes=4 << 30,
            outstanding=32),
 )}
 

@@ -109,6 +109,7 @@ class Headrace(wiring.Component):
         m.d.comb += [
             memory.freed.eq(matmul.freed), memory.appended.eq(vector.appended),
             vector.write_idle.eq(memory.write_idle),
+            vector.append_idle.eq(memory.append_idle),
         ]
 
         # Engines among themselves.

@@ -53,11 +53,11 @@ async def instructions(dut):
     lanes = case["lanes"]
     a, s, x = case["a_start"].copy(), case["s_start"].copy(), case["x_start"].copy()
     a_count = s_count = 0
-    pulses = []
     events = Counter()
     per_command = []
-    unacknowledged = []
-    idle_history = [True, True, True]
+    # Times at which memory acknowledges, and at which readers of the cache see an append.
+    unacknowledged, unseen = [], []
+    idle_history = [(True, True)] * 3
     snapshot = 0
     next_counter = 0
 
@@ -65,11 +65,17 @@ async def instructions(dut):
         getattr(dut, f"{name}__valid").value = 0
     for name in OUTPUTS:
         getattr(dut, f"{name}__ready").value = 0
-    dut.write_idle.value = 1
+    dut.write_idle.value = dut.append_idle.value = 1
     dut.counter_data.value = 0
     await start(dut, max_cycles=given["cycles"] + 1000)
 
-    expected_pulses = case["pulses"]
+    # Appended and pass_done may come after later instructions: each kind has its own order.
+    kinds = ("a_ready", "appended", "token_stb", "pass_done")
+    expected_pulses = {kind: [tuple(facts) for name, *facts in case["pulses"] if name == kind]
+                       for kind in kinds}
+    assert sum(map(len, expected_pulses.values())) == len(case["pulses"])
+    pulses = {kind: [] for kind in kinds}
+    holds = 0
     commands_left = len(case["streams"]["commands"])
     for cycle in range(given["cycles"]):
         await FallingEdge(dut.clk)
@@ -86,7 +92,8 @@ async def instructions(dut):
             getattr(dut, f"{name}__ready").value = int(stalls[name]())
         # Acknowledgements: in sight two cycles after the acceptance.
         unacknowledged = [due for due in unacknowledged if due > cycle]
-        dut.write_idle.value = int(idle_history[-2])
+        unseen = [due for due in unseen if due > cycle]
+        dut.write_idle.value, dut.append_idle.value = map(int, idle_history[-2])
         dut.counter_data.value = next_counter
 
         await ReadOnly()
@@ -116,7 +123,8 @@ async def instructions(dut):
                     if name == "requests":
                         asked += -(-(value >> 40 & 0xfffff) // (4 * lanes))
                     elif name in ("append_data", "linear_data", "single"):
-                        unacknowledged.append(cycle + 1 + (most and rng.randint(0, 40)))
+                        (unseen if name == "append_data" else unacknowledged).append(
+                            cycle + 1 + (most and rng.randint(0, 40)))
         if int(dut.x_en.value):
             word = int(dut.x_data.value)
             base = int(dut.x_addr.value) * lanes
@@ -133,20 +141,23 @@ async def instructions(dut):
             s_count += 1
             s[int(dut.s_write__addr.value)] = int(dut.s_write__data.value)
         if int(dut.counter_hold.value):
-            snapshot = len([pulse for pulse in pulses if pulse[0] == "pass_done"])
+            snapshot, holds = holds, holds + 1
         for name, facts in (("a_ready", (a_count, s_count)),
                             ("appended", (len(seen["append_data"]),)),
                             ("token_stb", (int(dut.token.value),)),
                             ("pass_done", (len(seen["single"]),))):
             if int(getattr(dut, name).value):
-                pulses.append((name, *facts))
-                at = len(pulses) - 1
-                assert expected_pulses[at:at + 1] == pulses[-1:], (
-                    f"cycle {cycle}: pulse {at} is {pulses[-1]}, not {expected_pulses[at:at + 1]}")
-                if name in ("appended", "pass_done"):
+                at = len(pulses[name])
+                pulses[name].append(facts)
+                wanted = expected_pulses[name][at:at + 1]
+                assert wanted == [facts], (
+                    f"cycle {cycle}: {name} {at} is {facts}, not {wanted}")
+                if name == "appended":
+                    assert not unseen, f"cycle {cycle}: {name} before the last append"
+                if name == "pass_done":
                     assert not unacknowledged, f"cycle {cycle}: {name} before the last write"
-        idle_history = [*idle_history[1:], not unacknowledged]
-        if commands_left == 0:
+        idle_history = [*idle_history[1:], (not unacknowledged and not unseen, not unseen)]
+        if commands_left == 0 and pulses == expected_pulses:
             break
     assert commands_left == 0, (
         f"command {len(per_command)} not over after {given['cycles']} cycles; "

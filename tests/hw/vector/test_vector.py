@@ -8,7 +8,6 @@ import pytest
 from headrace.hw.config import Config
 from headrace.hw.fp import Multiplier
 from headrace.hw.isa import Op
-from headrace.hw.regmap import COUNTERS
 from headrace.hw.vector.datapath import Datapath
 from headrace.hw.vector.lanes import Lanes
 from headrace.sim.bench import component_verilog, run_bench
@@ -75,7 +74,7 @@ def most_cycles(config, vector, op, positions, fields):
     if op == Op.LOGITS:
         return fields["tiles"] * config.col_words + lanes.bit_length() + 10
     if op == Op.END:
-        return 2 * len(COUNTERS) * 3 + 7
+        return 2
     reducer, found = vector.datapath.reducer, vector.quantiser.latency
     if op in (Op.NORM, Op.QUANT):
         words, group = fields["dim"] // lanes, fields["group16"] * 16 // lanes

@@ -44,6 +44,8 @@ class AppendWriter(wiring.Component):
         The run in progress takes items of more than a byte.
     busy : ``Out(1)``
         An append was accepted whose runs were not all taken.
+    unpinned : ``Out(1)``
+        Pulse: an append goes to memory only, not to the KV buffer.
     """
     def __init__(self, config: Config):
         self.config = config
@@ -53,7 +55,7 @@ class AppendWriter(wiring.Component):
             "data": In(stream.Signature(words(config.lanes, 8))),
             "base": In(config.addr_bits), "kv_end": In(32),
             "run": Out(stream.Signature(sizes.run)), "item": Out(stream.Signature(32)),
-            "wide": In(1), "busy": Out(1),
+            "wide": In(1), "busy": Out(1), "unpinned": Out(1),
         })
 
     def elaborate(self, platform):
@@ -104,11 +106,16 @@ class AppendWriter(wiring.Component):
                 tile = (head.token >> k_log2) * (head.head_dim << k_log2)
                 k_offset = tile + (head.token & (config.k_cols - 1))
                 v_offset = (head.head_dim << 5) + (head.token << v_log2)
+                inside = Signal()
+                m.d.comb += [
+                    inside.eq(head.addr < self.kv_end if config.kv_bytes else 0),
+                    self.unpinned.eq(~inside),
+                ]
                 m.d.sync += [
                     block.eq(self.base + (head.addr << ALIGN_LOG2)),
                     offset.eq(scales + Mux(head.value, v_offset, k_offset)),
                     left.eq(head.head_dim),
-                    pinned.eq(head.addr < self.kv_end if config.kv_bytes else 0),
+                    pinned.eq(inside),
                 ]
                 m.next = "Run"
 

@@ -67,6 +67,9 @@ class MemorySystem(wiring.Component):
         Writes.
     write_idle : ``Out(1)``
         Everything that was accepted in earlier cycles is acknowledged by memory.
+    append_idle : ``Out(1)``
+        Readers of the cache see every append that was accepted in earlier cycles: what is pinned
+        is in the KV buffer, the rest is acknowledged.
     reset, resetting : ``In(1)``, ``Out(1)``
         Pulse: forget everything. `resetting` is 1 from the next cycle until everything that is
         owed to the port is settled. The contents of the KV buffer stay.
@@ -95,7 +98,7 @@ class MemorySystem(wiring.Component):
             "linear": In(stream.Signature(LinearLayout)),
             "linear_data": In(stream.Signature(words(lanes))),
             "single": In(stream.Signature(SingleLayout)),
-            "write_idle": Out(1), "reset": In(1), "resetting": Out(1),
+            "write_idle": Out(1), "append_idle": Out(1), "reset": In(1), "resetting": Out(1),
             "error": Out(ErrorLayout), "events": Out(EventLayout(config)),
         })
 
@@ -207,6 +210,13 @@ class MemorySystem(wiring.Component):
             buffer.write_strb.eq(jobs.pinned_strb),
             self.write_idle.eq(jobs.idle & writer.idle),
         ]
+        # Reads of what is pinned never go to memory: no acknowledgement is awaited.
+        owed = Signal()
+        m.d.comb += self.append_idle.eq(jobs.idle & (writer.idle | ~owed))
+        with m.If(jobs.unpinned):
+            m.d.sync += owed.eq(1)
+        with m.Elif(self.write_idle | halt):
+            m.d.sync += owed.eq(0)
 
         self._connect_axi(m, reader, writer)
 

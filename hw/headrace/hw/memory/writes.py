@@ -9,11 +9,18 @@ from ..interfaces import AppendLayout, words
 from .append import AppendWriter
 from .layouts import LinearLayout, SingleLayout, Sizes
 from .pieces import ALIGN_LOG2
+from .queue import Queue
 from .scatter import ScatterWriter
 from .serializer import Serializer
 
 
 __all__ = ["WriteJobs"]
+
+
+#: Appends that wait, and words of them: a short APPEND ends before it is written, so that the
+#: vector unit can go on.
+APPENDS = 4
+APPEND_WORDS = 32
 
 
 class WriteJobs(wiring.Component):
@@ -36,6 +43,8 @@ class WriteJobs(wiring.Component):
         What is to be written.
     idle : ``Out(1)``
         Nothing that was accepted is still in here.
+    unpinned : ``Out(1)``
+        Pulse: an append goes to memory only, not to the KV buffer.
     """
     def __init__(self, config: Config):
         self.config = config
@@ -49,7 +58,7 @@ class WriteJobs(wiring.Component):
             "beat": Out(stream.Signature(ScatterWriter.beat_layout(config))),
             "burst": Out(stream.Signature(ScatterWriter.burst_layout(config))),
             "pinned_strb": Out(config.port_bytes), "beat_addr": Out(config.addr_bits),
-            "idle": Out(1),
+            "idle": Out(1), "unpinned": Out(1),
         })
 
     def elaborate(self, platform):
@@ -59,14 +68,19 @@ class WriteJobs(wiring.Component):
         m.submodules.append = append = AppendWriter(config)
         m.submodules.scatter = scatter = ScatterWriter(config)
         m.submodules.serializer = serializer = Serializer(config.lanes, 4)
-        for name, port in (("append", append.append), ("append_data", append.data),
+        m.submodules.append_queue = heads = Queue(AppendLayout, APPENDS)
+        m.submodules.append_data_queue = values = Queue(words(config.lanes, 8), APPEND_WORDS)
+        for name, port in (("append", heads.i), ("append_data", values.i),
                            ("linear_data", serializer.i)):
             wiring.connect(m, wiring.flipped(getattr(self, name)), port)
+        wiring.connect(m, heads.o, append.append)
+        wiring.connect(m, values.o, append.data)
         for name in ("beat", "burst"):
             wiring.connect(m, getattr(scatter, name), wiring.flipped(getattr(self, name)))
         m.d.comb += [
             append.base.eq(self.base),
             append.kv_end.eq(self.kv_end),
+            self.unpinned.eq(append.unpinned),
             append.wide.eq(scatter.size != 0),
             self.pinned_strb.eq(scatter.pinned_strb),
             self.beat_addr.eq(scatter.beat_addr),
@@ -127,6 +141,6 @@ class WriteJobs(wiring.Component):
                 serializer.o.ready.eq(scatter.item.ready),
             ]
 
-        m.d.comb += self.idle.eq(~append.busy & ~linear.valid & ~single.valid & ~scatter.active)
+        m.d.comb += self.idle.eq(heads.empty & ~append.busy & ~linear.valid & ~single.valid & ~scatter.active)
 
         return m

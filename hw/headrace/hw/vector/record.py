@@ -24,8 +24,9 @@ class Recorder(wiring.Component):
     Members
     -------
     start : ``In(1)``
-        Pulse: `command` is an END, and stays until `done`.
+        Pulse: `command` is an END.
     command : ``In(CommandLayout)``
+        Not looked at any more afterwards.
     counter_hold : ``Out(1)``
         Pulse: take the snapshot.
     counter_index : ``Out(8)``
@@ -36,8 +37,8 @@ class Recorder(wiring.Component):
         Words to memory.
     write_idle : ``In(1)``
         Everything written is acknowledged.
-    waiting : ``Out(1)``
-        Waiting for `write_idle`.
+    busy : ``Out(1)``
+        From the cycle after `start` to `done`.
     done : ``Out(1)``
         Pulse: the record is complete in memory.
     """
@@ -48,7 +49,7 @@ class Recorder(wiring.Component):
     counter_data: In(32)
     single: Out(stream.Signature(SingleLayout))
     write_idle: In(1)
-    waiting: Out(1)
+    busy: Out(1)
     done: Out(1)
 
     def elaborate(self, platform):
@@ -58,8 +59,10 @@ class Recorder(wiring.Component):
         m.d.comb += base.eq((field(self.command, "addr") << 6)
                             + (self.command.index << (RECORD_BYTES - 1).bit_length()))
         settle = Signal(2)
+        m.d.comb += self.busy.eq(1)
         with m.FSM(name="record"):
             with m.State("IDLE"):
+                m.d.comb += self.busy.eq(0)
                 with m.If(self.start):
                     m.d.comb += self.counter_hold.eq(1)
                     m.d.sync += [self.counter_index.eq(0), self.single.payload.addr.eq(base)]
@@ -83,7 +86,6 @@ class Recorder(wiring.Component):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
                 # write_idle may still be 1 just after the last word was accepted.
-                m.d.comb += self.waiting.eq(1)
                 with m.If(settle != 0):
                     m.d.sync += settle.eq(settle - 1)
                 with m.Elif(self.write_idle):

@@ -20,8 +20,9 @@ class Reducer(wiring.Component):
     ...``: :attr:`turn_words` of them, which travel around a ring of adder and delay. The words of
     one turn come in consecutive cycles, and the turns of a vector :attr:`turn_cycles` apart; a
     word then meets its partial without any control. Afterwards the partials are caught in a shift
-    register and lane 0 adds them: ``p[j] + p[j + w]`` for `w` of 8, 4, 2 and 1.
-    :func:`headrace.sw.numerics.reduce16` agrees bit for bit.
+    register, which moves `lanes` entries at a time, and as many lanes as there are sums add them:
+    ``p[j] + p[j + w]`` for `w` of 8, 4, 2 and 1. :func:`headrace.sw.numerics.reduce16` agrees bit
+    for bit.
 
     Latency: :attr:`latency` cycles from the last word to `total`.
 
@@ -66,7 +67,9 @@ class Reducer(wiring.Component):
     @property
     def latency(self):
         """Cycles from the last word to the total."""
-        return Adder.latency + REDUCTION_WAYS - 1 + 4 * Adder.latency
+        levels = [REDUCTION_WAYS >> level for level in range(1, REDUCTION_WAYS.bit_length())]
+        return (Adder.latency + sum(-(-width // self.lanes) for width in levels)
+                + len(levels) * Adder.latency)
 
     def elaborate(self, platform):
         m = Module()
@@ -85,8 +88,8 @@ class Reducer(wiring.Component):
         m.d.sync += final.eq(Cat(self.valid & self.last, final))
         buffer = [Signal(32, name=f"p{i}", reset_less=True) for i in range(ways)]
 
-        def shift(entries):
-            moved = [*buffer, *entries][len(entries):]
+        def shift():
+            moved = [*buffer, *self.sums][self.lanes:]
             m.d.sync += [old.eq(new) for old, new in zip(buffer, moved)]
 
         caught = Signal(range(self.turn_words))
@@ -95,22 +98,25 @@ class Reducer(wiring.Component):
             with m.State("CATCH"):
                 m.d.sync += cycle.eq(0)
                 with m.If(final[-1]):
-                    shift([self.sums[lane] for lane in range(self.lanes)])
+                    shift()
                     m.d.sync += caught.eq(caught + 1)
                     with m.If(caught == self.turn_words - 1):
                         m.d.sync += caught.eq(0)
                         m.next = f"ADD{ways // 2}"
             width = ways // 2
             while width:
-                # The results push the operands out: both are shifted in every cycle.
+                # The results push the operands out: both are shifted in every cycle. Sums of
+                # fewer than all lanes lie at the beginning of the last word.
+                begin = ways - max(2 * width, self.lanes)
                 with m.State(f"ADD{width}"):
-                    m.d.comb += [
-                        self.a[0].eq(buffer[ways - 2 * width]),
-                        self.b[0].eq(buffer[ways - width]),
-                    ]
-                    shift([self.sums[0]])
+                    for lane in range(min(width, self.lanes)):
+                        m.d.comb += [
+                            self.a[lane].eq(buffer[begin + lane]),
+                            self.b[lane].eq(buffer[begin + width + lane]),
+                        ]
+                    shift()
                     m.d.sync += cycle.eq(cycle + 1)
-                    with m.If(cycle == width + Adder.latency - 1):
+                    with m.If(cycle == -(-width // self.lanes) + Adder.latency - 1):
                         m.d.sync += cycle.eq(0)
                         if width == 1:
                             m.d.comb += self.total_stb.eq(1)

@@ -216,7 +216,9 @@ class RowLoop(wiring.Component):
             with m.State("ROOT"):
                 begin(x_vector, 0)
                 with m.If(self.root_stb):
-                    m.next = "GAINS"
+                    m.next = "READ"
+                    with m.If(~self.loaded):
+                        m.next = "GAINS"
             with m.State("GAINS"):
                 m.d.comb += self.waiting.eq(~self.loaded)
                 with m.If(self.loaded):

@@ -39,7 +39,8 @@ class Vector(wiring.Component):
     """Executes EMBED, NORM, QUANT, STORE, ADD, GLU, APPEND, ROPE, ATTN_OUT, LOGITS and END.
 
     In order and one at a time, each until its last write, as ``docs/architecture.md`` says;
-    ``docs/vector.md`` has the cycles. Other instructions are passed over.
+    ``docs/vector.md`` has the cycles. Two things go on beside later instructions: memory's
+    acknowledgement of an APPEND, and the record of END. Other instructions are passed over.
 
     Parameters
     ----------
@@ -60,19 +61,21 @@ class Vector(wiring.Component):
     append, append_data : ``Out(stream of AppendLayout)``, ``Out(stream of words(lanes, 8))``
         Entries of the cache, ``head_dim / lanes`` words each.
     appended : ``Out(1)``
-        Pulse: all appends of the instruction are in memory.
+        Pulse: readers see all appends of the instruction.
     linear, linear_data : ``Out(stream of LinearLayout)``, ``Out(stream of words(lanes))``
         Logits.
     single : ``Out(stream.Signature(SingleLayout))``
         The next token, the record.
     write_idle : ``In(1)``
         Memory has acknowledged everything accepted until two cycles ago.
+    append_idle : ``In(1)``
+        Readers of the cache see all appends accepted until two cycles ago.
     counter_hold, counter_index, counter_data : ``Out(1), Out(8), In(32)``
         See :class:`~headrace.hw.vector.record.Recorder`.
     token, token_stb : ``Out(32), Out(1)``
         The token that LOGITS chose, and a pulse when it is new.
     pass_done : ``Out(1)``
-        Pulse: END has ended.
+        Pulse: the record of an END is complete in memory.
     written : ``Out(XWriteSignature(config))``
         What is written to X, for observers.
     events : ``Out(EventsLayout)``
@@ -102,7 +105,7 @@ class Vector(wiring.Component):
             "linear": Out(stream.Signature(LinearLayout)),
             "linear_data": Out(stream.Signature(vector)),
             "single": Out(stream.Signature(SingleLayout)),
-            "write_idle": In(1),
+            "write_idle": In(1), "append_idle": In(1),
             "counter_hold": Out(1), "counter_index": Out(8), "counter_data": In(32),
             "token": Out(32), "token_stb": Out(1), "pass_done": Out(1),
             "written": Out(XWriteSignature(config)),
@@ -133,54 +136,53 @@ class Vector(wiring.Component):
             m.d.comb += signal.eq(self.commands.valid & (field(command, "op") == name))
         is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE]
         is_results = op[Op.STORE] | op[Op.ADD] | op[Op.GLU] | op[Op.ATTN_OUT]
-        start = Signal()
+        start, finish = Signal(), Signal()
         settle = Signal(2)
-        waiting_write = Signal()
+        appending = Signal()            # an APPEND has ended that readers do not see yet
+        behind = Signal()               # an earlier instruction holds what this one needs
+        m.d.comb += behind.eq((op[Op.APPEND] & appending)
+                              | ((op[Op.LOGITS] | op[Op.END]) & recorder.busy))
         with m.FSM(name="vector"):
             with m.State("IDLE"):
-                with m.If(self.commands.valid):
+                with m.If(self.commands.valid & ~behind):
                     m.d.comb += start.eq(1)
                     m.next = "RUN"
             with m.State("RUN"):
-                m.d.sync += settle.eq(2)
                 with m.If(is_rows):
-                    with m.If(rows.done):
-                        m.next = "FINISH"
-                        with m.If(op[Op.APPEND]):
-                            m.next = "SETTLE"
+                    m.d.comb += finish.eq(rows.done)
                 with m.Elif(is_results):
                     with m.If(results.done):
                         m.next = "FLUSH"
                 with m.Elif(op[Op.EMBED]):
-                    with m.If(embedder.done):
-                        m.next = "FINISH"
+                    m.d.comb += finish.eq(embedder.done)
                 with m.Elif(op[Op.LOGITS]):
-                    with m.If(logits.done):
-                        m.next = "FINISH"
-                with m.Elif(op[Op.END]):
-                    with m.If(recorder.done):
-                        m.next = "FINISH"
+                    m.d.comb += finish.eq(logits.done)
                 with m.Else():
-                    m.next = "FINISH"
+                    # The recorder knows all that it needs of END.
+                    m.d.comb += finish.eq(1)
+                with m.If(finish):
+                    m.next = "IDLE"
             with m.State("FLUSH"):
                 with m.If(~path.busy):
-                    m.next = "FINISH"
-            with m.State("SETTLE"):
-                # write_idle may still be 1 just after the last append was accepted.
-                m.d.comb += waiting_write.eq(1)
-                with m.If(settle != 0):
-                    m.d.sync += settle.eq(settle - 1)
-                with m.Elif(self.write_idle):
-                    m.next = "FINISH"
-            with m.State("FINISH"):
-                m.d.comb += [
-                    self.commands.ready.eq(1),
-                    self.a_ready.eq((op[Op.NORM] | op[Op.QUANT] | op[Op.ROPE])
-                                    & field(command, "post_a")),
-                    self.appended.eq(op[Op.APPEND]),
-                    self.pass_done.eq(op[Op.END]),
-                ]
-                m.next = "IDLE"
+                    m.d.comb += finish.eq(1)
+                    m.next = "IDLE"
+        m.d.comb += [
+            self.commands.ready.eq(finish),
+            self.pass_done.eq(recorder.done),
+        ]
+        # The last write of A and of the scales was in the cycle before.
+        m.d.comb += self.a_ready.eq(finish & (op[Op.NORM] | op[Op.QUANT] | op[Op.ROPE])
+                                    & field(command, "post_a"))
+
+        # The acknowledgement of appends. `append_idle` may still be 1 just after the last was
+        # accepted.
+        m.d.comb += self.appended.eq(appending & (settle == 0) & self.append_idle)
+        with m.If(settle != 0):
+            m.d.sync += settle.eq(settle - 1)
+        with m.If(self.appended):
+            m.d.sync += appending.eq(0)
+        with m.If(finish & op[Op.APPEND]):
+            m.d.sync += [appending.eq(1), settle.eq(2)]
 
         # One multiplier for both products of `pitch`.
         factor, pitch = Signal(32, reset_less=True), Signal(32, reset_less=True)
@@ -240,9 +242,9 @@ class Vector(wiring.Component):
         m.d.comb += self.results.ready.eq(results.results.ready | logits.results.ready)
         m.d.comb += [
             self.single.valid.eq(logits.single.valid | recorder.single.valid),
-            self.single.payload.eq(Mux(op[Op.END], recorder.single.payload,
+            self.single.payload.eq(Mux(recorder.busy, recorder.single.payload,
                                        logits.single.payload)),
-            logits.single.ready.eq(self.single.ready),
+            logits.single.ready.eq(self.single.ready & ~recorder.busy),
             recorder.single.ready.eq(self.single.ready),
         ]
 
@@ -301,8 +303,8 @@ class Vector(wiring.Component):
         with m.Elif(stalled(self.requests) | starved(self.request_data) | rows.waiting):
             m.d.comb += self.events.wait_memory.eq(1)
         with m.Elif(stalled(self.append) | stalled(self.append_data) | stalled(self.linear)
-                    | stalled(self.linear_data) | stalled(self.single) | logits.waiting
-                    | recorder.waiting | waiting_write):
+                    | stalled(self.linear_data) | (stalled(self.single) & op[Op.LOGITS])
+                    | logits.waiting | behind):
             m.d.comb += self.events.wait_write.eq(1)
         with m.Else():
             m.d.comb += self.events.busy.eq(1)

@@ -16,7 +16,7 @@ from ..checkpoint import Checkpoint, TextStream, load_checkpoint
 from ..compiler import compile_model
 from ..driver import Session
 from ..errors import HeadraceError
-from .machine import KINDS, memory_options, open_device
+from .machine import KINDS, memory_name, memory_options, open_device
 from .report import print_report
 from .verilog import write_files
 
@@ -88,9 +88,10 @@ def run(
     config: Annotated[str, typer.Option(
         metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`.")] = "tiny",
     memory: Annotated[str, typer.Option(
-        metavar="ideal|PRESET", help="Memory of the simulation: fixed latency and bandwidth, or "
-        "the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 at "
-        "the clock of the configuration (sim).")] = "ideal",
+        metavar="ideal|preset|DRAM", help="Memory of the simulation: fixed latency and bandwidth, "
+        "or the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 "
+        "at the clock of the configuration; `preset` is the one that the configuration names "
+        "(sim).")] = "ideal",
     latency: Annotated[int, typer.Option(
         metavar="CYCLES", help="Cycles until ideal memory answers a read (sim).")] = 60,
     bandwidth: Annotated[float, typer.Option(
@@ -154,7 +155,7 @@ def run(
             "model": checkpoint.name, "config": chosen.name, "device": device,
             "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
             "wall_seconds": time.perf_counter() - start,
-            "memory": memory if device == "sim" else None, "dram": machine.dram_statistics,
+            "memory": memory_name(chosen, memory) if device == "sim" else None, "dram": machine.dram_statistics,
         }
     print_report(report, chosen, notes)
     if json_file is not None:

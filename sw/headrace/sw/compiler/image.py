@@ -158,7 +158,7 @@ class Image:
     def _least_weights(self, head: bool) -> int:
         """Bytes of the unpadded weights and scales that the program reads."""
         total = 0
-        for (k, n, of_head), fmt in zip(self._matrices(), self._formats()):
+        for (k, n, of_head), fmt in zip(self.matrix_sizes(), self._formats()):
             if fmt is not None and (head or not of_head):
                 values = k if fmt == Format.W8 else -(-k // 2)
                 total += n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
@@ -180,13 +180,13 @@ class Image:
         """Multiplications that the model needs: no padding, no masked products."""
         shape = self.shape
         total = 0
-        for k, n, of_head in self._matrices():
+        for k, n, of_head in self.matrix_sizes():
             total += k * n * (positions if not of_head else int(head))
         attended = positions * position + positions * (positions + 1) // 2
         return total + 2 * attended * shape.layers * shape.heads * shape.head_dim
 
     def _formats(self) -> list[Format | None]:
-        """Formats of all matrices, in the order of :meth:`_matrices`; None if no instruction
+        """Formats of all matrices, in the order of :meth:`matrix_sizes`; None if no instruction
         reads it."""
         found = {code["addr"]: Format(code["fmt"]) for code in self.program
                  if code["op"] == Op.MATMUL}
@@ -197,8 +197,9 @@ class Image:
         return [*(f"layers.{layer}.{kind}" for layer in range(self.shape.layers)
                   for kind in ("kv", "q", "o", "gate_up", "down")), "head"]
 
-    def _matrices(self) -> list[tuple[int, int, bool]]:
-        """Unpadded sizes ``(k, n)`` of all matrices, and whether only the head uses them."""
+    def matrix_sizes(self) -> list[tuple[int, int, bool]]:
+        """Unpadded sizes ``(k, n)`` of all matrices, and whether only the head uses them: ``kv``,
+        ``q``, ``o``, ``gate_up``, ``down`` of each layer, then the head."""
         shape = self.shape
         q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         layer = [(shape.dim, 2 * kv, False), (shape.dim, q, False), (q, shape.dim, False),
