@@ -23,7 +23,7 @@ __all__ = ["COMMANDS", "Command", "Traffic"]
 COMMANDS = ("activate", "precharge", "precharge_all", "read", "write", "refresh")
 
 #: The probe belongs to a design.
-_SOURCES = (*(name for name in MEMORY_SOURCES if name != "probe.cpp"), "traffic.cpp")
+_SOURCES = (*(name for name in MEMORY_SOURCES if name not in ("probe.cpp", "activity.cpp")), "traffic.cpp")
 
 
 class Command(NamedTuple):
