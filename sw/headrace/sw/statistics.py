@@ -12,7 +12,7 @@ from .compiler import Image
 from .device import Device
 
 
-__all__ = ["Span", "Statistics"]
+__all__ = ["Span", "Statistics", "lost_cycles"]
 
 
 #: Counters that name a cause of lost cycles.
@@ -136,3 +136,13 @@ class Statistics:
         totals["array_utilisation"] = (totals["macs"] / (cycles * config.rows * config.cols)
                                        if cycles else None)
         return totals
+
+
+def lost_cycles(report: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """Cycles in which an engine waited: ``(engine, cause, cycles)``, worst first."""
+    rows = []
+    for name, count in report["totals"]["stalls"].items():
+        engine, cause = name.split("_", 1)
+        if count:
+            rows.append((engine, cause.removeprefix("wait_").replace("_", " "), count))
+    return sorted(rows, key=lambda row: -row[2])
