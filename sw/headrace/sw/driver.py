@@ -95,7 +95,8 @@ class Session:
 
     def __init__(self, device: Device, image: Image, *, base: int | None = None,
                  chunk: int | None = None, passes_per_run: int = 1, check: bool = False,
-                 trace: bool = False, max_cycles: int | None = None, progress: Callable[[int], None] | None = None,
+                 trace: bool = False, max_cycles: int | None = None,
+                 progress: Callable[[int], None] | None = None,
                  notify: Callable[[str], None] | None = None):
         self.device, self.image = device, image
         self.base = device.memory_base if base is None else base

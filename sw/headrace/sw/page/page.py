@@ -59,8 +59,9 @@ def _clock(report: dict[str, Any]) -> str:
 def _facts(trace: Trace, report: dict[str, Any]) -> list[tuple[str, str]]:
     image, config = trace.image, trace.image.config
     shape = image.shape
-    memory = (f"ideal: latency {report['latency']} cycles, beats per cycle: "
-              f"{report['bandwidth']:g}" if report["memory"] == "ideal" else f"timing of {report['memory']}")
+    memory = (f"timing of {report['memory']}" if report["memory"] != "ideal" else
+              f"ideal: latency {report['latency']} cycles, beats per cycle: "
+              f"{report['bandwidth']:g}")
     return [
         ("model", f"{report['model']}: {shape.layers} layers, dimension {shape.dim}, FFN "
          f"{shape.ffn}, {shape.heads} heads, {shape.kv_heads} K/V heads, vocabulary "
@@ -100,7 +101,8 @@ def render(trace: Trace, report: dict[str, Any]) -> str:
     # A script element ends at the first "</", wherever it stands.
     figures = Markup(json.dumps(report).replace("<", "\\u003c"))
     return template.render(
-        report=report, config=config, clock=_clock(report), figures=figures, facts=_facts(trace, report),
+        report=report, config=config, clock=_clock(report), figures=figures,
+        facts=_facts(trace, report),
         tokens_per_second=(report["clock_hz"] / report["tpot_cycles"] if report["tpot_cycles"]
                            else None),
         decode_port=_utilisation(report, "decode", "least_bytes", config.port_bytes),
