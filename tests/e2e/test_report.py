@@ -29,7 +29,8 @@ MEASURE = """<script>
 const page = document.documentElement;
 const over = [...document.querySelectorAll("body *")].filter(each =>
   !each.closest(".scroll") && each.getBoundingClientRect().right > innerWidth + 0.5);
-parent.document.documentElement.dataset.layout = JSON.stringify({inner: innerWidth, wide: page.scrollWidth,
+parent.document.documentElement.dataset.layout = JSON.stringify({
+  inner: innerWidth, wide: page.scrollWidth,
   over: over.map(each => each.tagName + "." + each.className)});
 </script>"""
 
