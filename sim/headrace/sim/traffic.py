@@ -22,8 +22,9 @@ __all__ = ["COMMANDS", "Command", "Traffic", "sequential_read"]
 #: Commands by their number in ``cpp/dram_banks.h``.
 COMMANDS = ("activate", "precharge", "precharge_all", "read", "write", "refresh")
 
-#: The probe belongs to a design.
-_SOURCES = (*(name for name in MEMORY_SOURCES if name != "probe.cpp"), "traffic.cpp")
+#: The logs belong to a design.
+_SOURCES = (*(name for name in MEMORY_SOURCES if name not in ("probe.cpp", "activity.cpp")),
+            "traffic.cpp")
 
 
 class Command(NamedTuple):

@@ -30,10 +30,13 @@ __all__ = ["EventsLayout", "Matmul"]
 
 
 def EventsLayout(config: Config):
-    """What the unit did in a cycle: exactly one of the first six is 1."""
+    """What the unit did in a cycle: exactly one of the first six is 1.
+
+    `first` is a pulse in the cycle before the first pass of an instruction begins to stream.
+    """
     return data.StructLayout({
         "busy": 1, "wait_weights": 1, "wait_activations": 1, "wait_softmax": 1,
-        "wait_accumulator": 1, "idle": 1,
+        "wait_accumulator": 1, "idle": 1, "first": 1,
         "macs": macs_bits(config),
         "scale_bytes": range(4 * config.stride + 1),
     })
@@ -278,7 +281,7 @@ class Matmul(wiring.Component):
         with m.Else():
             # A pass starts on an array that was empty: its first cycle is the next one.
             m.d.comb += events.idle.eq(1)
-        m.d.comb += [events.macs.eq(tagger.macs),
+        m.d.comb += [events.macs.eq(tagger.macs), events.first.eq(start & work.s_start),
                      events.scale_bytes.eq(Mux(start & work.opens,
                                                work.header * config.stride, 0))]
 

@@ -127,14 +127,15 @@ class Measurement:
         both its command and its activations until it has nothing left to do."""
         cells = self.config.rows * self.config.cols
         found: dict[str, float | None] = {}
-        for name, (k, n, _) in zip(MATRICES, image.matrix_sizes()):
+        needs = {need.name: need for need in image.matrix_needs()}
+        for name in MATRICES:
             counted, _ = run(single(image, name), positions=positions, head=False,
                              check=False)
             stalls = counted["stalls"]
             inside = counted["busy"].get("matmul", 0) + sum(
                 stalls.get(f"matmul_wait_{cause}", 0)
                 for cause in ("weights", "softmax", "accumulator"))
-            found[name] = k * n * positions / (inside * cells) if inside else None
+            found[name] = needs[name].macs * positions / (inside * cells) if inside else None
         return found
 
     def _image(self, workload: Workload, case: Case, weights: str) -> Image:

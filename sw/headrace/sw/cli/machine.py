@@ -52,7 +52,7 @@ def memory_options(config: Config, memory: str = "ideal", *, latency: int = 60,
 
 
 def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int = 60,
-                bandwidth: float = 1.0, stall_seed: int | None = None,
+                bandwidth: float = 1.0, stall_seed: int | None = None, activity: bool = False,
                 notes: Console | None = None) -> Device:
     """A machine for an image, to be used as a context manager.
 
@@ -64,6 +64,8 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
         What will run: its configuration, and the memory that it needs.
     memory, latency, bandwidth, stall_seed
         Memory of a simulation, see :func:`memory_options`.
+    activity : bool
+        A simulation can record what its engines do.
     notes : Console, optional
         Where a build of the simulator is announced.
 
@@ -85,7 +87,7 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
                              stall_seed=stall_seed)
     console = notes or Console(quiet=True)
     with console.status(f"generating the RTL of {image.config.name}") as status:
-        verilog = device_verilog(image.config)
+        verilog = device_verilog(image.config, activity=activity)
         status.update(f"building the simulator of {image.config.name}, once for this "
                       f"configuration")
         build_simulation(verilog)

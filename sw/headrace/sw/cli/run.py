@@ -1,6 +1,8 @@
 """``headrace run``: a model generates text on a machine."""
 
+import gzip
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -16,6 +18,8 @@ from ..checkpoint import Checkpoint, TextStream, load_checkpoint
 from ..compiler import compile_model
 from ..driver import Session
 from ..errors import HeadraceError
+from ..page import render
+from ..trace import Trace, chrome_trace
 from .machine import KINDS, memory_name, memory_options, open_device
 from .report import print_report
 from .verilog import write_files
@@ -75,7 +79,30 @@ class _Output:
         self._write(piece)
 
 
+def _check_files(device: str, files: dict[str, Path | None]) -> None:
+    """Refuse now what would fail after a long run."""
+    for option, path in files.items():
+        if path is not None and path.is_dir():
+            raise HeadraceError(f"{option} {path}: is a folder: expected a file to write")
+        if path is not None and device == "golden" and option != "--json":
+            raise HeadraceError(f"{option} shows cycles, which the golden machine does not have: "
+                                f"use --device sim")
+
+
+def _write_trace(trace: Trace, report: dict[str, Any], trace_file: Path | None,
+                 page_file: Path | None) -> None:
+    """Write the files that need a trace."""
+    if trace_file is not None:
+        facts = {name: report[name] for name in ("model", "config", "clock_hz", "memory")}
+        text = json.dumps(chrome_trace(trace, **facts), separators=(",", ":")).encode()
+        packed = gzip.compress(text, mtime=0) if trace_file.name.endswith(".gz") else text
+        write_files(trace_file.parent, {trace_file.name: packed})
+    if page_file is not None:
+        write_files(page_file.parent, {page_file.name: render(trace, report)})
+
+
 def run(
+    command: typer.Context,
     model: Annotated[str, typer.Argument(
         metavar="MODEL", help="Folder of a Hugging Face checkpoint, or `demo`, which is built "
         "in.")],
@@ -110,6 +137,12 @@ def run(
         "arg-max, every byte of the cache. Exit code 1 on a difference.")] = False,
     json_file: Annotated[Path | None, typer.Option(
         "--json", metavar="FILE", help="Write all figures to a file.")] = None,
+    trace_file: Annotated[Path | None, typer.Option(
+        "--trace", metavar="FILE", help="Write what every engine did and when, for "
+        "ui.perfetto.dev or chrome://tracing; packed if the name ends in .gz (sim).")] = None,
+    page_file: Annotated[Path | None, typer.Option(
+        "--report", metavar="FILE.html", help="Write a page with figures, roofline, lost cycles "
+        "and a timeline, which needs no network (sim).")] = None,
     quiet: Annotated[bool, typer.Option(
         "-q", "--quiet", help="Only the text: no progress, no report.")] = False,
 ):
@@ -121,9 +154,8 @@ def run(
     """
     notes = Console(stderr=True, quiet=quiet)
     chosen = load_config(config)
-    if json_file is not None and json_file.is_dir():
-        # Now, not after a long run.
-        raise HeadraceError(f"--json {json_file}: is a folder: expected a file to write")
+    traced = trace_file is not None or page_file is not None
+    _check_files(device, {"--json": json_file, "--trace": trace_file, "--report": page_file})
     # Likewise: refused before the model is compiled.
     memory_options(chosen, memory, latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
     checkpoint = load_checkpoint(model)
@@ -135,9 +167,11 @@ def run(
                 f"array, {chosen.port_bits}-bit port; image of {image.content.size:,} bytes",
                 style="dim", highlight=False)
     found: list[int] = []
+    ideal = device == "sim" and memory == "ideal"
     with open_device(device, image, memory=memory, latency=latency, bandwidth=bandwidth,
-                     stall_seed=stall_seed, notes=notes) as machine:
+                     stall_seed=stall_seed, activity=traced, notes=notes) as machine:
         session = Session(machine, image, chunk=chunk, passes_per_run=passes, check=check,
+                          trace=traced,
                           notify=lambda text: notes.print(text, style="yellow", highlight=False,
                                                           markup=False))
         generated = session.generate(ids, tokens)
@@ -151,14 +185,20 @@ def run(
         except Difference as error:
             difference = error
         print()
+        trace = session.trace()
         report: dict[str, Any] = {
             "model": checkpoint.name, "config": chosen.name, "device": device,
-            "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
+            "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(trace),
             "wall_seconds": time.perf_counter() - start,
-            "memory": memory_name(chosen, memory) if device == "sim" else None, "dram": machine.dram_statistics,
+            "memory": memory_name(chosen, memory) if device == "sim" else None,
+            "dram": machine.dram_statistics,
+            "latency": latency if ideal else None, "bandwidth": bandwidth if ideal else None,
+            "command": shlex.join(["headrace", *command.obj]),
         }
     print_report(report, chosen, notes)
     if json_file is not None:
         write_files(json_file.parent, {json_file.name: json.dumps(report, indent=1) + "\n"})
+    if trace is not None:
+        _write_trace(trace, report, trace_file, page_file)
     if difference is not None:
         raise difference

@@ -22,7 +22,7 @@ from .sizes import Sizes
 from .traffic import Traffic, pass_traffic
 
 
-__all__ = ["Image", "Region", "load_image"]
+__all__ = ["Image", "Need", "Region", "load_image"]
 
 
 _MAGIC = b"HEADRACE IMAGE\n"
@@ -47,6 +47,24 @@ class Region:
     def unit(self) -> int:
         """Beginning in 64-byte units, as in instructions."""
         return self.begin // ALIGN
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a matrix takes at least: `macs` of a position, and `bytes` of a pass, unpadded.
+
+    `layer` is None for the output layer; `bytes` is 0 if no instruction reads the matrix.
+    """
+
+    name: str
+    layer: int | None
+    macs: int
+    bytes: int
+
+    @property
+    def part(self) -> str:
+        """Name of the matrix in the image."""
+        return self.name if self.layer is None else f"layers.{self.layer}.{self.name}"
 
 
 @dataclass(kw_only=True)
@@ -157,12 +175,7 @@ class Image:
 
     def _least_weights(self, head: bool) -> int:
         """Bytes of the unpadded weights and scales that the program reads."""
-        total = 0
-        for (k, n, of_head), fmt in zip(self.matrix_sizes(), self._formats()):
-            if fmt is not None and (head or not of_head):
-                values = k if fmt == Format.W8 else -(-k // 2)
-                total += n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
-        return total
+        return sum(need.bytes for need in self.matrix_needs() if head or need.layer is not None)
 
     @property
     def stream_waste(self) -> dict[str, float]:
@@ -171,40 +184,36 @@ class Image:
         ``columns``: columns between `cols` and the next power of two, a property of the
         configuration; ``all``: these, and what fills the last tiles, groups and headers.
         """
-        stored = sum(self.parts[name].size for name, fmt in zip(self._names(), self._formats())
-                     if fmt is not None)
+        stored = sum(self.parts[need.part].size for need in self.matrix_needs() if need.bytes)
         return {"columns": self.config.stream_waste,
                 "all": 1 - self._least_weights(head=True) / stored}
 
     def useful_macs(self, position: int, positions: int, head: bool) -> int:
         """Multiplications that the model needs: no padding, no masked products."""
         shape = self.shape
-        total = 0
-        for k, n, of_head in self.matrix_sizes():
-            total += k * n * (positions if not of_head else int(head))
+        total = sum(need.macs * (int(head) if need.layer is None else positions)
+                    for need in self.matrix_needs())
         attended = positions * position + positions * (positions + 1) // 2
         return total + 2 * attended * shape.layers * shape.heads * shape.head_dim
 
-    def _formats(self) -> list[Format | None]:
-        """Formats of all matrices, in the order of :meth:`matrix_sizes`; None if no instruction
-        reads it."""
-        found = {code["addr"]: Format(code["fmt"]) for code in self.program
-                 if code["op"] == Op.MATMUL}
-        return [found.get(self.parts[name].unit) for name in self._names()]
-
-    def _names(self) -> list[str]:
-        """Names of all matrices, in the order of their use."""
-        return [*(f"layers.{layer}.{kind}" for layer in range(self.shape.layers)
-                  for kind in ("kv", "q", "o", "gate_up", "down")), "head"]
-
-    def matrix_sizes(self) -> list[tuple[int, int, bool]]:
-        """Unpadded sizes ``(k, n)`` of all matrices, and whether only the head uses them: ``kv``,
-        ``q``, ``o``, ``gate_up``, ``down`` of each layer, then the head."""
+    def matrix_needs(self) -> list[Need]:
+        """What each matrix needs, in the order of their use; the output layer is the last."""
         shape = self.shape
         q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        layer = [(shape.dim, 2 * kv, False), (shape.dim, q, False), (q, shape.dim, False),
-                 (shape.dim, 2 * shape.ffn, False), (shape.ffn, shape.dim, False)]
-        return layer * shape.layers + [(shape.dim, shape.vocab, True)]
+        sizes = {"kv": (shape.dim, 2 * kv), "q": (shape.dim, q), "o": (q, shape.dim),
+                 "gate_up": (shape.dim, 2 * shape.ffn), "down": (shape.ffn, shape.dim)}
+        formats = {code["addr"]: Format(code["fmt"]) for code in self.program
+                   if code["op"] == Op.MATMUL}
+        result = []
+        for layer in [*range(shape.layers), None]:
+            for name, (k, n) in (sizes if layer is not None else
+                                 {"head": (shape.dim, shape.vocab)}).items():
+                part = name if layer is None else f"layers.{layer}.{name}"
+                fmt = formats.get(self.parts[part].unit)
+                values = k if fmt == Format.W8 else -(-k // 2)
+                size = n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
+                result.append(Need(name, layer, k * n, 0 if fmt is None else size))
+        return result
 
     def save(self, path: str | Path) -> None:
         """Write the image to a file, under a temporary name first.
