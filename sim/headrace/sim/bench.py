@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from headrace.sw.errors import HeadraceError
 
+from .gating import gate
 from .memory import MEMORY_SOURCES
 from .ports import Port, read_ports
 from .tops import TOP, wrap
@@ -58,7 +59,7 @@ def run_device_bench(verilog: str, module: str, **options: Any) -> dict[str, flo
     :class:`headrace.sim.testbench.BenchSimulation` to drive it.
     """
     wrapper, ports = wrap(verilog)
-    return run_bench({"device.v": verilog, "top.sv": wrapper}, ports, module, top=TOP,
+    return run_bench({"device.v": gate(verilog), "top.sv": wrapper}, ports, module, top=TOP,
                      cpp=MEMORY_SOURCES, **options)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.sw.errors import HeadraceError
 
+from .gating import gate
 from .memory import MEMORY_SOURCES, Memory, MemoryOptions
 from .native import declare
 from .ports import read_ports
@@ -51,7 +52,7 @@ def build_simulation(verilog: str, *, trace: bool = False) -> Path:
     if missing:
         raise HeadraceError(f"device {DEVICE!r} has no port {min(missing)!r}: the compiled loop "
                             f"needs irq and a whole AXI4-Lite port 'ctrl'")
-    return build(Design(top=TOP, sources={"device.v": verilog, "top.sv": wrapper},
+    return build(Design(top=TOP, sources={"device.v": gate(verilog), "top.sv": wrapper},
                         cpp=MEMORY_SOURCES, driver="loop.cpp", output="simulation.so",
                         trace=trace, label="compiled loop"))
 
