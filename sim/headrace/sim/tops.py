@@ -38,8 +38,7 @@ _FROM_MEMORY = {
 }
 
 
-def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
-         sampled: bool = False) -> tuple[str, list[Port]]:
+def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, list[Port]]:
     """SystemVerilog of the top around `device`, and the ports of that top.
 
     The AXI port `bus` goes to the memory, and outputs `probe` and `activity`, where there are
@@ -47,10 +46,10 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     is a port of the top. The top adds ``memory``, the address of the memory object as a number,
     and ``violation``, high once the protocol checker has stopped the memory.
 
-    Inputs other than the clock reach the device at the falling edge of the clock, in the middle
-    between the edges that it acts on; or, if `sampled`, when one more input, ``sample``, changes.
-    So no logic hangs on the inputs of the top themselves: Verilator would evaluate all of it
-    whenever the clock moves, twice a cycle.
+    Inputs other than the clock reach the device when one more input, ``sample``, changes, which
+    the main programs let happen between the edges that the device acts on. So no logic hangs on
+    the inputs of the top themselves: Verilator would evaluate all of it whenever the clock moves,
+    twice a cycle.
 
     Raises
     ------
@@ -64,9 +63,8 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     inner = [port for name, port in ports.items() if name.startswith(f"{bus}__")
              or name in (PROBE, ACTIVITY)]
     outside = [port for port in ports.values() if port not in inner]
-    top_ports = [*outside, Port("memory", "input", 64), Port("violation", "output", 1)]
-    if sampled:
-        top_ports.append(Port("sample", "input", 1))
+    top_ports = [*outside, Port("memory", "input", 64), Port("sample", "input", 1),
+                 Port("violation", "output", 1)]
     late = [port for port in outside if port.direction == "input" and port.name != "clk"]
 
     def typed(kind: str, signal: str) -> str:
@@ -84,11 +82,10 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     lines = [f"module {TOP}(", _list(port.declaration for port in top_ports), ");"]
     lines += ["  import \"DPI-C\" function void headrace_memory_tick(", _list(formals), "  );", ""]
     lines += [f"  logic {port.declaration.split('logic ')[1]};" for port in inner]
-    # Before the first falling edge, the device is in reset.
+    # Before they are sampled for the first time, the device is in reset.
     lines += [f"  logic {port.declaration.split('logic ')[1].replace(port.name, _late(port))}"
               f"{' = 1' if port.name == 'rst' else ''};" for port in late]
-    event = "posedge sample, negedge sample" if sampled else "negedge clk"
-    lines += ["", f"  always @({event}) begin"]
+    lines += ["", "  always @(posedge sample, negedge sample) begin"]
     lines += [f"    {_late(port)} <= {port.name};" for port in late]
     lines += ["  end", "", f"  {device} device("]
     lines += [_list(f".{port.name}({_late(port) if port in late else port.name})"

@@ -131,7 +131,8 @@ def _pack_tiles(fmt: Format, q: NDArray[np.int8], headers: list[NDArray[np.float
         rows &= 0xf
         rows = rows[..., ::2] | rows[..., 1::2] << 4
     raw = header.reshape(tiles, groups, len(headers) * slots).view(np.uint8)
-    return np.concatenate([raw, rows], axis=2).reshape(-1)
+    packed: NDArray[np.uint8] = np.concatenate([raw, rows], axis=2)
+    return packed.reshape(-1)
 
 
 def unpack_weights(fmt: Format, raw: NDArray[np.uint8], *, tiles: int, groups: int, group: int,

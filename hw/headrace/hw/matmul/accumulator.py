@@ -32,8 +32,8 @@ class Accumulator(wiring.Component):
     with +0, and a `last` row leaves instead of being stored. Weight scales are 1 in attention.
 
     A row takes as many cycles as it has words. A word that is still in the pipeline is not read:
-    the next row then waits, and nothing else does. When an output is full the whole pipeline
-    stands still.
+    the next row then waits, and nothing else does. When an output is full, or nothing is inside,
+    the whole pipeline stands still.
 
     Latency: `latency` cycles from a row to its result.
 
@@ -129,8 +129,12 @@ class Accumulator(wiring.Component):
         # Control, one entry per stage from here on.
         stages = self.latency
         valid = [Signal(name=f"valid_{i}") for i in range(stages)]
+        # Something is under way. The pipeline rests without it: less power, and a simulator
+        # skips what does not move.
+        moving = Signal()
         with m.If(en):
-            m.d.sync += Cat(valid).eq(Cat(go, valid[:-1]))
+            m.d.sync += [Cat(valid).eq(Cat(go, valid[:-1])),
+                         moving.eq(Cat(go, valid[:-1]).any())]
         read_at = self.product - Multiplier.latency - 1
         add_at = self.product + Adder.latency
 
@@ -195,7 +199,8 @@ class Accumulator(wiring.Component):
         m.d.comb += [
             write.data.eq(total), Value.cast(results.i.values).eq(total),
             results.i.row_scale.eq(row_scales.o), Value.cast(score_queue.i).eq(total),
-            en.eq(~(leaves & Mux(to_scores, score_queue.full, results.full))),
+            en.eq((self.row_valid | moving)
+                  & ~(leaves & Mux(to_scores, score_queue.full, results.full))),
             score_queue.en.eq(en & leaves & to_scores),
             results.en.eq(en & leaves & ~to_scores),
             row_scales.take.eq(results.en & finals[stages - 1]),

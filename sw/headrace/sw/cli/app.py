@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from . import bench, cache, configs, quality, run, synth, verilog
+from . import bench, cache, configs, quality, run, speed, synth, verilog
 
 
 __all__ = ["app"]
@@ -32,6 +32,7 @@ def _main(show_version: Annotated[bool, typer.Option(
 
 app.command("run")(run.run)
 app.command("bench")(bench.bench)
+app.command("speed")(speed.speed)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
 app.command("configs")(configs.configs)
