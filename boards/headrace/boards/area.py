@@ -112,7 +112,7 @@ def _synthesis(text: str, top: str, config: Config, family: str, label: str,
                progress: Progress) -> Path:
     kind = FAMILIES[family]
     netlist = bool(kind.places) and top == "harness"
-    key = cache.content_key(text, kind.script, kind.cells, config.clk_hz, netlist,
+    key = cache.content_key(text, kind.script, kind.lean, kind.cells, config.clk_hz, netlist,
                             version(find_tool("yosys")))
 
     def build(work: Path) -> None:

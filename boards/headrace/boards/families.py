@@ -19,6 +19,11 @@ class Family:
         For each kind of resource, how many a cell takes.
     parts : dict of str to dict of str to int
         What parts have, by kind of resource.
+    multiplier : str
+        The resource that products are built of.
+    lean : str
+        As `script`, but parts of a product that are narrow are built of LUTs; for designs with
+        more multipliers than every part has. Empty where there is no such script.
     places : tuple of str
         Options of nextpnr that choose the part; empty where it has no such family.
     """
@@ -26,7 +31,23 @@ class Family:
     script: str
     cells: dict[str, dict[str, float]]
     parts: dict[str, dict[str, int]]
+    multiplier: str
+    lean: str = ""
     places: tuple[str, ...] = field(default=())
+
+
+# `synth_ecp5` with its coarse steps written out, since it has no option for the narrowest operand
+# that is worth a multiplier. A product of 24 x 12 bits becomes one of 18 x 12 and one of 6 x 12.
+_ECP5_LEAN = """scratchpad -set abc9.D {delay_ps}
+synth_ecp5 -abc9 -top {top} -run begin:coarse
+proc; flatten; tribuf -logic; deminout; opt_expr; opt_clean; opt -nodffe -nosdff; fsm; opt; wreduce
+peepopt; opt_clean; share; techmap -map +/cmp2lut.v -D LUT_WIDTH=4; opt_expr; opt_clean
+techmap -map +/mul2dsp.v -D DSP_A_MAXWIDTH=18 -D DSP_B_MAXWIDTH=18 \
+  -D DSP_A_MINWIDTH=7 -D DSP_B_MINWIDTH=7 -D DSP_NAME=$__MUL18X18
+chtype -set $mul t:$__soft_mul
+techmap -map +/lattice/dsp_map_18x18.v
+alumacc; opt; memory -nomap; opt_clean
+synth_ecp5 -abc9 -top {top} -run map_ram:"""
 
 
 FAMILIES = {
@@ -41,10 +62,10 @@ FAMILIES = {
                "block RAM 18 Kb": {"DP16KD": 1}},
         parts={"LFE5U-85F": {"LUT4": 83640, "FF": 83640, "DSP 18x18": 156,
                              "block RAM 18 Kb": 208}},
+        multiplier="DSP 18x18", lean=_ECP5_LEAN,
         # The largest package, so that pins are no limit, and the slowest grade.
         places=("--85k", "--package", "CABGA756", "--speed", "6")),
     "xcup": Family(
-        # Block RAM is worth its place from 4 Kb on: smaller queues go to LUT RAM, as in Vivado.
         script="scratchpad -set abc9.D {delay_ps}; "
                "synth_xilinx -family xcup -uram -abc9 -noiopad -noclkbuf -top {top}",
         # Inverters are LUTs until the vendor's tools absorb them.
@@ -60,5 +81,6 @@ FAMILIES = {
         parts={"K26 (KV260)": {"LUT": 117120, "FF": 234240, "DSP48E2": 1248, "BRAM36": 144,
                                "URAM": 64},
                "XCZU7EV (ZCU104)": {"LUT": 230400, "FF": 460800, "DSP48E2": 1728, "BRAM36": 312,
-                                    "URAM": 96}}),
+                                    "URAM": 96}},
+        multiplier="DSP48E2"),
 }

