@@ -127,10 +127,9 @@ class Vector(wiring.Component):
         m.submodules.logits = logits = LogitsLoop(config)
         m.submodules.recorder = recorder = Recorder()
 
-        # The instruction, one hot. Its payload stays until it is taken at its end.
+        # The instruction, one hot, from registers: much depends on it. Its payload stays until
+        # it is taken at its end.
         op = {name: Signal(name=f"is_{name.name.lower()}") for name in Op}
-        for name, signal in op.items():
-            m.d.comb += signal.eq(self.commands.valid & (field(command, "op") == name))
         is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE]
         is_results = op[Op.STORE] | op[Op.ADD] | op[Op.GLU] | op[Op.ATTN_OUT]
         start = Signal()
@@ -138,9 +137,13 @@ class Vector(wiring.Component):
         waiting_write = Signal()
         with m.FSM(name="vector"):
             with m.State("IDLE"):
+                m.d.sync += [signal.eq(self.commands.valid & (field(command, "op") == name))
+                             for name, signal in op.items()]
                 with m.If(self.commands.valid):
-                    m.d.comb += start.eq(1)
-                    m.next = "RUN"
+                    m.next = "START"
+            with m.State("START"):
+                m.d.comb += start.eq(1)
+                m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += settle.eq(2)
                 with m.If(is_rows):
