@@ -63,7 +63,7 @@ class Accumulator(wiring.Component):
                         + Multiplier.latency)
         self.latency = 1 + self.product + 2 * Adder.latency
         #: Cycles from the read of a word of storage to the first read of what was written then.
-        self.loop = 1 + Multiplier.latency + 2 * Adder.latency + 1
+        self.loop = 2 + Multiplier.latency + 2 * Adder.latency + 1
         super().__init__({
             "row_valid": In(1), "take": Out(1), "row": In(RowLayout(config)),
             "sums": In(data.ArrayLayout(signed(config.sum_bits), config.cols)),
@@ -135,7 +135,7 @@ class Accumulator(wiring.Component):
         with m.If(en):
             m.d.sync += [Cat(valid).eq(Cat(go, valid[:-1])),
                          moving.eq(Cat(go, valid[:-1]).any())]
-        read_at = self.product - Multiplier.latency - 1
+        read_at = self.product - Multiplier.latency - 2
         add_at = self.product + Adder.latency
 
         def control(value, name, begin, end):
@@ -161,7 +161,7 @@ class Accumulator(wiring.Component):
                      write.en.eq(en & valid[-1] & ~lasts[stages - 1])]
 
         # Lanes. The numbers are stages, counted from the registers above.
-        rescale = delay(rescale, read_at + 1, "rescale_late")
+        rescale = delay(rescale, read_at + 2, "rescale_late")
         scale_act = delay(act_scale, FromFP16.latency, "act_scale_late")
         act_total = unit(self._from_act_sum, name="from_act_sum", a=act_sum)
         act_late = self._from_act_sum.latency
@@ -179,7 +179,8 @@ class Accumulator(wiring.Component):
                           b=unit(FromFP16(), name=f"from_scale_{i}", a=scales[i]))
             factor = delay(factor, late - FromFP16.latency - Multiplier.latency, f"factor_{i}")
             product = unit(Multiplier(), name=f"sum_mul_{i}", a=number, b=factor)
-            old = Mux(firsts[read_at + 1], 0, read.data[32 * i:32 * (i + 1)])
+            # Block memory is slow to answer, hence the register.
+            old = pipe.reg(Mux(firsts[read_at + 1], 0, read.data[32 * i:32 * (i + 1)]), f"old_{i}")
             kept = unit(Multiplier(), name=f"rescale_mul_{i}", a=old, b=rescale)
             total = unit(Adder(), name=f"add_{i}", a=kept, b=product)
             minimum = unit(FromFP16(), name=f"from_minimum_{i}",

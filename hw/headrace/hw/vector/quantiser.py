@@ -133,7 +133,9 @@ class Quantiser(wiring.Component):
             from_fp16.a.eq(to_fp16.o),
             rcp.a.eq(Mux(self.cache, from_fp16.o, amax)),
             inverse_mul.a.eq(rcp.o),
-            inverse_mul.b.eq(Mux(self.cache, ONE_BITS, fp32_bits(ACT_MAX))),
+            # Zeros outside of the choice spare half of the multiplier.
+            inverse_mul.b.eq(Cat(C(0, 16), Mux(self.cache, ONE_BITS >> 16,
+                                               fp32_bits(ACT_MAX) >> 16))),
         ]
         direct = Reciprocal.latency + Multiplier.latency
         half = Multiplier.latency + ToFP16.latency
