@@ -125,7 +125,8 @@ def test_a_wrong_device_is_found():
     case = Case(workload="small", kind="decode", context=40)
     with pytest.raises(HeadraceError, match="first difference"):
         measure(workload("layer"), case, "w8", Measurement(
-            TINY, lambda image, memory: Wrong(image.config, memory_bytes=image.total_bytes), check=True))
+            TINY, lambda image, memory: Wrong(image.config, memory_bytes=image.total_bytes),
+            check=True))
 
 
 @pytest.mark.parametrize("repeat", [1, 2, 3])

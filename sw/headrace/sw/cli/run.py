@@ -155,7 +155,8 @@ def run(
             "model": checkpoint.name, "config": chosen.name, "device": device,
             "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
             "wall_seconds": time.perf_counter() - start,
-            "memory": memory_name(chosen, memory) if device == "sim" else None, "dram": machine.dram_statistics,
+            "memory": memory_name(chosen, memory) if device == "sim" else None,
+            "dram": machine.dram_statistics,
         }
     print_report(report, chosen, notes)
     if json_file is not None:
