@@ -129,8 +129,9 @@ zeroed at the start of a run and count while it lasts. END writes all of them, i
 a record of {RECORD_BYTES} bytes per pass into memory.
 
 The `port_`, `matmul_`, `vector_` and `softmax_` counters of one engine add up to `cycles`.
-`headrace run` and `headrace bench` print the causes of waiting, worst first. All end-to-end tests and
-every run of `headrace bench` check these sums, and the bytes of each class against the program.
+`headrace run` and `headrace bench` print the causes of waiting, worst first. All end-to-end
+tests and every run of `headrace bench` check these sums, and the bytes of each class against the
+program.
 
 {_table(("an engine waits for", "counters"), CAUSES)}
 
