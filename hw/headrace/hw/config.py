@@ -275,9 +275,9 @@ PRESETS = {config.name: config for config in (
            ring_bytes=131072, x_bytes=262144, a_bytes=163840, table_elems=4096, kv_bytes=65536,
            clk_hz=200_000_000, memory="DDR3-1600 x16", memory_bytes=1 << 30, outstanding=32),
     Config(name="wide", cols=128, port_bits=512, lanes=16, softmax_lanes=2, attn_lead=4,
-           chunk_positions=64, streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144, table_elems=8192,
-           kv_bytes=262144, clk_hz=300_000_000, memory="DDR4-2400 x64", memory_bytes=4 << 30,
-           outstanding=32),
+           chunk_positions=64, streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144,
+           table_elems=8192, kv_bytes=262144, clk_hz=300_000_000, memory="DDR4-2400 x64",
+           memory_bytes=4 << 30, outstanding=32),
 )}
 
 

@@ -21,7 +21,7 @@ def select_values(config: Config):
 
 
 def in_buffer(config: Config, buffer, size, addr):
-    """Address of word `addr` of a buffer of probabilities, in a memory of all, `size` words each."""
+    """Address of word `addr` of a buffer of probabilities, `size` words, in the memory of all."""
     if size & (size - 1) == 0:
         return Cat(addr[:size.bit_length() - 1], buffer)
     return Array(size * i for i in range(config.p_buffers))[buffer] + addr
