@@ -334,8 +334,7 @@ PRESETS = {config.name: config for config in (
     Config(name="wide", cols=128, port_bits=512, lanes=16, softmax_lanes=2, attn_lead=4,
            chunk_positions=64, streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144,
            table_elems=8192, kv_bytes=262144, clk_hz=300_000_000, memory="ddr4-2400-x64",
-           memory_bytes=4 << 30,
-           outstanding=32),
+           memory_bytes=4 << 30, outstanding=32),
 )}
 
 
