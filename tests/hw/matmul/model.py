@@ -105,7 +105,7 @@ def scale_writes(scales, s_base, s_stride):
 
 
 def pack_weights(config, w, w_scale, w_min, fmt):
-    """Words of a block `w[k, n]` with its header; with fewer columns than the array it is narrow."""
+    """Words of a block `w[k, n]` with its header, narrow if `n` is less than the array has."""
     cols = w.shape[1]
     stride, slots = config.stride, config.stride
     if cols < config.cols:

@@ -17,7 +17,7 @@ from ..interfaces import (
 from .accumulator import Accumulator
 from .array import SystolicArray
 from .feeder import Feeder
-from .layouts import SCALE_SLOTS, RowLayout, fold_log2, macs_bits, narrow_shape, narrow_values
+from .layouts import SCALE_SLOTS, RowLayout, macs_bits, narrow_shape
 from .ring import BlockRing
 from .row_queue import RowQueue
 from .scale_slots import ScaleSlots
