@@ -271,7 +271,7 @@ class Observed:
         tiles, rest = divmod(columns, cols)
         found, written = self._words(index, results.size // self.config.lanes)
 
-        def ordered(values):
+        def ordered(values: NDArray) -> NDArray:
             full = values.reshape(-1)[:tiles * streams * cols].reshape(tiles, streams, cols)
             narrow = values.reshape(-1)[full.size:].reshape(streams, rest)
             return np.concatenate([full.swapaxes(0, 1).reshape(streams, -1), narrow], axis=1)
