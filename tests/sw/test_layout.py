@@ -5,9 +5,8 @@ import pytest
 
 from headrace.hw.config import PRESETS
 from headrace.hw.isa import Format
-from headrace.sw.layout import (
-    CacheLayout,
-    align,
+from headrace.sw.layout import CacheLayout, align
+from headrace.sw.weight_layout import (
     block_words,
     interleave_tiles,
     matrix_words,

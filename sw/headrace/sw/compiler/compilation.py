@@ -10,8 +10,9 @@ from headrace.hw.regmap import RECORD_BYTES
 
 from ..checkpoint import Weights
 from ..errors import HeadraceError
-from ..layout import CacheLayout, align, pack_weights
+from ..layout import CacheLayout, align
 from ..quantiser import Policy
+from ..weight_layout import pack_weights
 from .image import Image, Region
 from .program import Matrix, Placement, build_program, matrices, program_length
 from .sizes import Sizes

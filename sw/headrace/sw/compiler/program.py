@@ -9,7 +9,8 @@ from headrace.hw.config import ALIGN
 from headrace.hw.formats import fp32_bits
 from headrace.hw.isa import Format, Op, encode
 
-from ..layout import CacheLayout, block_words, matrix_words, weight_bits
+from ..layout import CacheLayout
+from ..weight_layout import block_words, matrix_words, weight_bits
 from .image import Region
 from .sizes import Sizes
 

@@ -7,7 +7,8 @@ from headrace.hw.config import ALIGN, CLASSES, KV_BLOCK, Config
 from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op
 from headrace.hw.regmap import COUNTERS
 
-from ..layout import align, header_words, result_columns
+from ..layout import align
+from ..weight_layout import header_words, result_columns
 
 
 __all__ = ["Traffic", "instruction_traffic", "pass_traffic", "program_traffic"]

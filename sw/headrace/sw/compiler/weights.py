@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checkpoint import Weights
-from ..layout import interleave_tiles
 from ..numerics import flush
 from ..quantiser import Quantised, quantise_weights
+from ..weight_layout import interleave_tiles
 from .program import Matrix, rope_rows
 from .sizes import Sizes
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from headrace.hw.formats import FP32
 from headrace.hw.isa import Format
 
-from ..layout import unpack_weights
 from ..numerics import flush, from_fp16, mul
 from ..numerics.arithmetic import canonical, has_below
+from ..weight_layout import unpack_weights
 from .state import Results, State
 
 
