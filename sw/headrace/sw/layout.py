@@ -13,8 +13,8 @@ from headrace.hw.config import ALIGN, KV_BLOCK, Config
 from headrace.hw.isa import Format
 
 
-__all__ = ["CacheLayout", "align", "block_words", "interleave_tiles", "pack_weights",
-           "unpack_weights"]
+__all__ = ["CacheLayout", "align", "block_words", "column_bytes", "interleave_tiles",
+           "pack_weights", "unpack_weights"]
 
 
 def align(size: int, unit: int = ALIGN) -> int:
@@ -23,7 +23,13 @@ def align(size: int, unit: int = ALIGN) -> int:
 
 
 def block_words(fmt: Format, group: int) -> int:
-    """Words of `stride` bytes in one weight block, headers included."""
+    """Words of `stride` bytes in one weight block, headers included: as many as a column, which is
+    one byte wide, has bytes."""
+    return column_bytes(fmt, group)
+
+
+def column_bytes(fmt: Format, group: int) -> int:
+    """Bytes of one column of a weight block: values, scale, and minimum of W4A."""
     return {Format.W8: 2 + group, Format.W4: 2 + group // 2, Format.W4A: 4 + group // 2}[fmt]
 
 

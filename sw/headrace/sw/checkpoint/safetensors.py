@@ -15,6 +15,9 @@ __all__ = ["SafetensorsFile", "TensorEntry"]
 
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
+# Values that are converted at a time.
+_RUN = 1 << 20
+
 
 @dataclass(frozen=True)
 class TensorEntry:
@@ -103,15 +106,19 @@ class SafetensorsFile:
             If the tensor is of another type.
         """
         entry = self.entries[name]
-        # A copy: tensors may begin at any byte.
-        raw = np.array(self._map[entry.begin:entry.end])
-        if entry.dtype == "F32":
-            values = raw.view("<f4")
-        elif entry.dtype == "F16":
-            values = raw.view("<f2").astype(np.float32)
-        elif entry.dtype == "BF16":
-            values = (raw.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
-        else:
+        if entry.dtype not in _ITEM_BYTES:
             raise HeadraceError(f"{self.path}: tensor {name!r} has type {entry.dtype}: supported "
                                 f"are {', '.join(_ITEM_BYTES)}; convert the checkpoint")
-        return values.astype(np.float32, copy=False).reshape(entry.shape)
+        raw = self._map[entry.begin:entry.end]
+        item = _ITEM_BYTES[entry.dtype]
+        values = np.empty(len(raw) // item, np.float32)
+        # In runs: what is not needed for long stays small.
+        for at in range(0, len(values), _RUN):
+            # A copy: tensors may begin at any byte.
+            run = np.array(raw[item * at:item * (at + _RUN)])
+            if entry.dtype == "BF16":
+                bits = run.view("<u2").astype(np.uint32) << np.uint32(16)
+                values[at:at + _RUN] = bits.view(np.float32)
+            else:
+                values[at:at + _RUN] = run.view("<f4" if entry.dtype == "F32" else "<f2")
+        return values.reshape(entry.shape)

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import HeadraceError
 
 
-__all__ = ["ARCHITECTURES", "ModelShape", "read_json", "read_shape"]
+__all__ = ["ARCHITECTURES", "Facts", "ModelShape", "read_json", "read_shape"]
 
 
 #: Architectures that the compiler knows.
@@ -100,8 +100,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-class _Facts:
-    """Typed access to the fields of a `config.json`."""
+class Facts:
+    """Typed access to the fields of a `config.json`, or to the metadata of another file."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]):
         self.path, self.values = path, values
@@ -113,21 +113,23 @@ class _Facts:
     def count(self, name: str, default: int | None = None) -> int:
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.error(name, "a whole number of at least 1")
+        if not isinstance(value, int) or isinstance(value, bool) \
+                or not 1 <= value < 1 << 31:
+            raise self.error(name, "a whole number from 1 to 2**31 - 1")
         return value
 
     def number(self, name: str, default: float) -> float:
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self.error(name, "a number above 0")
+        if not isinstance(value, int | float) or isinstance(value, bool) \
+                or not 0 < value < 1e30:
+            raise self.error(name, "a number above 0, at most 1e30")
         return float(value)
 
     def tokens(self, name: str) -> tuple[int, ...]:
         value = self.values.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(isinstance(v, int) and v >= 0 for v in values):
+        if not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in values):
             raise self.error(name, "a token id, a list of them, or null")
         return tuple(values)
 
@@ -176,7 +178,7 @@ def read_shape(folder: Path) -> ModelShape:
     path = folder / "config.json"
     values = read_json(path)
     _check_supported(path, values)
-    facts = _Facts(path, values)
+    facts = Facts(path, values)
     dim, heads = facts.count("hidden_size"), facts.count("num_attention_heads")
     kv_heads = facts.count("num_key_value_heads", heads)
     if heads % kv_heads:
@@ -191,7 +193,7 @@ def read_shape(folder: Path) -> ModelShape:
     theta = rope.get("rope_theta") if isinstance(rope, Mapping) else None
     eos = facts.tokens("eos_token_id")
     if (folder / "generation_config.json").is_file():
-        extra = _Facts(folder / "generation_config.json",
+        extra = Facts(folder / "generation_config.json",
                        read_json(folder / "generation_config.json"))
         eos = tuple(dict.fromkeys(eos + extra.tokens("eos_token_id")))
     bos = facts.tokens("bos_token_id")

@@ -19,15 +19,12 @@ __all__ = ["quality"]
 
 
 def _text_ids(checkpoint: Checkpoint, path: Path, positions: int) -> list[int]:
-    if checkpoint.tokenizer is None:
-        raise HeadraceError(f"{checkpoint.folder}: no tokenizer, so a text cannot be read: give "
-                            f"--ids FILE")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise HeadraceError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     # A token is hardly longer than 16 characters: no need to encode a whole book.
-    return checkpoint.tokenizer.encode(text[:16 * positions])[:positions]
+    return checkpoint.need_tokenizer().encode(text[:16 * positions])[:positions]
 
 
 def _listed_ids(path: Path, positions: int) -> list[int]:
@@ -44,7 +41,8 @@ def _listed_ids(path: Path, positions: int) -> list[int]:
 
 
 def quality(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Checkpoint folder, or `demo`.")],
+    model: Annotated[str, typer.Argument(
+        metavar="MODEL", help="A checkpoint: name, folder or file as of `headrace run`.")],
     text: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Text to read, teacher-forced.")] = None,
     ids: Annotated[Path | None, typer.Option(
