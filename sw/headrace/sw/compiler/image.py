@@ -151,7 +151,7 @@ class Image:
         cached tokens before `position` that the KV buffer does not hold, each once."""
         shape = self.shape
         total = 0
-        for (k, n, of_head), fmt in zip(self._matrices(), self._formats()):
+        for (k, n, of_head), fmt in zip(self.matrix_sizes, self._formats()):
             if fmt is not None and (head or not of_head):
                 values = k if fmt == Format.W8 else -(-k // 2)
                 total += n * (values + (4 if fmt == Format.W4A else 2) * -(-k // self.group))
@@ -163,13 +163,13 @@ class Image:
         """Multiplications that the model needs: no padding, no masked products."""
         shape = self.shape
         total = 0
-        for k, n, of_head in self._matrices():
+        for k, n, of_head in self.matrix_sizes:
             total += k * n * (positions if not of_head else int(head))
         attended = positions * position + positions * (positions + 1) // 2
         return total + 2 * attended * shape.layers * shape.heads * shape.head_dim
 
     def _formats(self) -> list[Format | None]:
-        """Formats of all matrices, in the order of :meth:`_matrices`; None if no instruction
+        """Formats of all matrices, in the order of :attr:`matrix_sizes`; None if no instruction
         reads it."""
         found = {code["addr"]: Format(code["fmt"]) for code in self.program
                  if code["op"] == Op.MATMUL}
@@ -177,7 +177,8 @@ class Image:
                  for kind in ("kv", "q", "o", "gate_up", "down")]
         return [found.get(self.parts[name].unit) for name in (*names, "head")]
 
-    def _matrices(self) -> list[tuple[int, int, bool]]:
+    @property
+    def matrix_sizes(self) -> list[tuple[int, int, bool]]:
         """Unpadded sizes ``(k, n)`` of all matrices, and whether only the head uses them."""
         shape = self.shape
         q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
