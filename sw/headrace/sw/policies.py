@@ -27,7 +27,7 @@ _EXPECTED = (f"a format ({', '.join(FORMATS)}), or KIND=FORMAT with a kind of "
 
 
 def _format(where: str, value: Any) -> Format | None:
-    if value not in FORMATS:
+    if not isinstance(value, str) or value not in FORMATS:
         raise HeadraceError(f"{where}: no format {value!r}: expected one of {', '.join(FORMATS)}")
     return FORMATS[value]
 
@@ -36,7 +36,7 @@ def _policy(where: str, default: Any, pairs: Iterable[tuple[str, Any]]) -> Polic
     tensors: list[tuple[str, Format | None]] = []
     for key, value in pairs:
         if key == "embed":
-            if value not in ("f32", "native"):
+            if value != "f32":
                 raise HeadraceError(f"{where}: embed={value}: the machine reads embedding rows in "
                                     f"float32: expected embed=f32")
         elif key in KINDS:

@@ -241,7 +241,8 @@ def _vocabulary(path: Path, fields: dict[str, Any], vocab: int) -> Vocabulary | 
         tokens=tokens, types=listed("token_type", int), scores=listed("scores", (int, float)),
         merges=listed("merges", str), pre=str(fields.get("tokenizer.ggml.pre", "default")),
         bos=token("bos"), unknown=token("unknown"), add_bos=flag("add_bos_token"),
-        add_space=flag("add_space_prefix") is not False)
+        add_space=flag("add_space_prefix") is not False,
+        squeeze=flag("remove_extra_whitespaces") is True)
 
 
 _KINDS = {"gpt2": byte_level_bpe, "llama": sentencepiece}

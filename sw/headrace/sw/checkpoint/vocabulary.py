@@ -78,6 +78,8 @@ class Vocabulary:
         Texts begin with `bos`; what is usual for the kind if None.
     add_space : bool
         A space is put before a text (SentencePiece).
+    squeeze : bool
+        Several spaces are one, and those around a text are none (SentencePiece).
     """
 
     tokens: Sequence[str]
@@ -89,6 +91,7 @@ class Vocabulary:
     unknown: int | None = None
     add_bos: bool | None = None
     add_space: bool = True
+    squeeze: bool = False
 
     def ids(self) -> dict[str, int]:
         """Id of each token; refuses tokens that occur twice, which no text could tell apart."""
@@ -194,8 +197,9 @@ def sentencepiece(vocabulary: Vocabulary) -> Tokenizer:
         vocab=ids, merges=_scored_merges(vocabulary, ids), unk_token=unknown, fuse_unk=True,
         byte_fallback=BYTE in vocabulary.types))
     space = [normalizers.Prepend("\u2581")] if vocabulary.add_space else []
+    squeeze = [normalizers.Strip(), normalizers.Replace(Regex(" +"), " ")]
     inner.normalizer = normalizers.Sequence(  # type: ignore[assignment]
-        [*space, normalizers.Replace(" ", "\u2581")])
+        [*(squeeze if vocabulary.squeeze else []), *space, normalizers.Replace(" ", "\u2581")])
     inner.decoder = decoders.Sequence([  # type: ignore[assignment]
         decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
         *([decoders.Strip(" ", 1, 0)] if vocabulary.add_space else [])])
