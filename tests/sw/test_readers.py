@@ -89,6 +89,12 @@ def test_values_in_headers(folder, tmp_path, facts, index):
     _try(tmp_path)
 
 
+def test_deep_nesting(tmp_path):
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(HeadraceError, match="not a JSON file"):
+        load_checkpoint(tmp_path)
+
+
 @seed(24)
 @BOUNDED
 @given(edits=st.lists(st.tuples(st.integers(0, 60_000), st.binary(min_size=1, max_size=6)),

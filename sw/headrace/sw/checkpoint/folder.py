@@ -67,9 +67,11 @@ def _open_files(folder: Path) -> dict[str, SafetensorsFile]:
             raise HeadraceError(f"{folder / _INDEX}: expected an object `weight_map`")
         names = sorted({str(name) for name in weight_map.values()})
         for name in names:
-            if Path(name).name != name:
-                raise HeadraceError(f"{folder / _INDEX}: file {name!r}: expected names of files "
-                                    f"in the same folder")
+            # File systems take 255 bytes, and no surrogates, which are not printable.
+            if (Path(name).name != name or not name.isprintable()
+                    or len(name.encode("utf-8", "replace")) > 255):
+                raise HeadraceError(f"{folder / _INDEX}: file {name[:80]!r}: expected names of "
+                                    f"files in the same folder")
             if not (folder / name).is_file():
                 raise HeadraceError(f"{folder / name}: missing, but {_INDEX} names it: download "
                                     f"the checkpoint again")

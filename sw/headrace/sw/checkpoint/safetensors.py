@@ -1,6 +1,7 @@
 """Safetensors files, memory-mapped: one tensor at a time is read and converted to float32."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def _entry(path: Path, name: str, facts: object, data: int, size: int) -> Tensor
     try:
         dtype, shape = str(facts["dtype"]), tuple(int(n) for n in facts["shape"])  # type: ignore
         begin, end = (int(n) for n in facts["data_offsets"])  # type: ignore
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise HeadraceError(f"{path}: the header describes tensor {name!r} wrongly: expected "
                             f"dtype, shape and data_offsets; download the file again") from error
     if begin < 0 or end < begin or min(shape, default=0) < 0:
@@ -44,7 +45,7 @@ def _entry(path: Path, name: str, facts: object, data: int, size: int) -> Tensor
         raise HeadraceError(f"{path}: truncated: tensor {name!r} ends at byte {data + end}, but "
                             f"the file has {size} bytes; download the file again")
     if dtype in _ITEM_BYTES:
-        expected = _ITEM_BYTES[dtype] * int(np.prod(shape, dtype=np.int64))
+        expected = _ITEM_BYTES[dtype] * math.prod(shape)
         if end - begin != expected:
             raise HeadraceError(f"{path}: tensor {name!r} of type {dtype} and shape {list(shape)} "
                                 f"needs {expected} bytes, but the header gives it {end - begin}; "
@@ -90,7 +91,7 @@ class SafetensorsFile:
             header = json.loads(text)
             if not isinstance(header, dict):
                 raise ValueError("the header is no object")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HeadraceError(f"{path}: not a safetensors file: {error}") from error
         header.pop("__metadata__", None)
         self.entries = {name: _entry(path, name, facts, 8 + length, size)

@@ -93,7 +93,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise HeadraceError(f"{path}: cannot be read: {error.strerror}; expected a file of a "
                             f"Hugging Face checkpoint folder") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HeadraceError(f"{path}: not a JSON file: {error}") from error
     if not isinstance(content, dict):
         raise HeadraceError(f"{path}: expected a JSON object, not a {type(content).__name__}")
@@ -137,6 +137,8 @@ class Facts:
 def _check_supported(path: Path, values: Mapping[str, Any]) -> None:
     """Refuse what would compute something else than the model."""
     names = values.get("architectures") or []
+    if not isinstance(names, list):
+        raise HeadraceError(f"{path}: architectures is {names!r}: expected a list of names")
     if not any(name in ARCHITECTURES for name in names):
         found = ", ".join(map(str, names)) or f"model_type {values.get('model_type')!r}"
         raise HeadraceError(f"{path}: unsupported architecture: {found}: supported: "
@@ -190,11 +192,14 @@ def read_shape(folder: Path) -> ModelShape:
     if head_dim % 2:
         raise facts.error("head_dim", "an even number, as rotary embeddings turn pairs")
     rope = values.get("rope_parameters")
-    theta = rope.get("rope_theta") if isinstance(rope, Mapping) else None
+    if isinstance(rope, Mapping) and rope.get("rope_theta") is not None:
+        theta = Facts(path, rope).number("rope_theta", 10000.0)
+    else:
+        theta = facts.number("rope_theta", 10000.0)
     eos = facts.tokens("eos_token_id")
     if (folder / "generation_config.json").is_file():
         extra = Facts(folder / "generation_config.json",
-                       read_json(folder / "generation_config.json"))
+                      read_json(folder / "generation_config.json"))
         eos = tuple(dict.fromkeys(eos + extra.tokens("eos_token_id")))
     bos = facts.tokens("bos_token_id")
     return ModelShape(
@@ -202,6 +207,5 @@ def read_shape(folder: Path) -> ModelShape:
         vocab=facts.count("vocab_size"), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
         context=facts.count("max_position_embeddings", 2048),
         eps=facts.number("rms_norm_eps", 1e-6),
-        theta=float(theta) if theta else facts.number("rope_theta", 10000.0),
-        tied=bool(values.get("tie_word_embeddings", False)),
+        theta=theta, tied=bool(values.get("tie_word_embeddings", False)),
         bos=bos[0] if bos else None, eos=eos)
