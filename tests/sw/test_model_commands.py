@@ -138,3 +138,13 @@ def test_model_that_fits_no_preset(command, tmp_path):
     path = write_gguf(tmp_path / "m.gguf", source, tokens=[])
     assert "no preset fits" in command("run", path, "--prompt-ids", "1", *GOLDEN, code=2).err
     assert "a head (padded to 16) takes up 512" in command("inspect", path, code=2).err
+
+
+def test_quality_of_a_file(command, file, tmp_path):
+    """Blocks that are taken over are closer to the file than those that are rounded again."""
+    (tmp_path / "ids").write_text(json.dumps(list(range(20))))
+    found = {quant: json.loads(command("quality", file, "--ids", tmp_path / "ids", "--quant",
+                                       quant, "--json").out)
+             for quant in ("native", "w4")}
+    assert found["native"]["positions"] == 20
+    assert found["native"]["mean_difference"] < 0.5 * found["w4"]["mean_difference"]

@@ -13,6 +13,8 @@ from headrace.hw.config import load_config
 from ..checkpoint import Checkpoint, load_checkpoint
 from ..compiler import compile_model
 from ..errors import HeadraceError
+from ..policies import parse_policy
+from .model import QUANT_HELP, choose_config
 
 
 __all__ = ["quality"]
@@ -50,17 +52,21 @@ def quality(
         "first has it as `greedy`.")] = None,
     positions: Annotated[int | None, typer.Option(
         metavar="N", help="Positions to read; the context by default.")] = None,
-    config: Annotated[str, typer.Option(
-        metavar="NAME|FILE.toml", help="Configuration; it changes no bit.")] = "tiny",
+    config: Annotated[str | None, typer.Option(
+        metavar="NAME|FILE.toml", help="Configuration; it changes no bit. The smallest preset that "
+        "the model fits by default.")] = None,
+    quant: Annotated[str | None, typer.Option(
+        metavar="FORMATS|FILE.toml", help=QUANT_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ):
     """Compare the golden machine with the float32 model, token by token on the same text."""
     from ..quality import measure_quality
     if (text is None) == (ids is None):
         raise HeadraceError("expected either --text FILE or --ids FILE.json")
-    checkpoint = load_checkpoint(model)
-    image = compile_model(checkpoint, load_config(config))
-    count = min(positions or image.context, image.context)
+    policy, checkpoint = parse_policy(quant), load_checkpoint(model)
+    count = min(positions or checkpoint.shape.context, checkpoint.shape.context)
+    chosen = load_config(config) if config else choose_config(checkpoint, policy, count)
+    image = compile_model(checkpoint, chosen, policy=policy, context=count)
     if text is not None:
         tokens = _text_ids(checkpoint, text, count)
     else:
