@@ -1,6 +1,7 @@
 """Compiler and image: sizes, memory map, program, traffic, files, and what does not fit."""
 
 import dataclasses
+import hashlib
 import json
 
 import numpy as np
@@ -299,34 +300,49 @@ def test_file_that_cannot_be_written(tmp_path):
 
 
 def _header(path, change):
-    """Rewrite the header of an image file."""
+    """Rewrite the header of an image file; lengths and hash are right again."""
     raw = path.read_bytes()
     begin = raw.index(b"\n") + 1
     length = int.from_bytes(raw[begin:begin + 8], "little")
-    header = json.loads(raw[begin + 8:begin + 8 + length])
+    header = json.loads(raw[begin + 48:begin + 48 + length])
     change(header)
     text = json.dumps(header).encode()
-    path.write_bytes(raw[:begin] + len(text).to_bytes(8, "little") + text
-                     + raw[begin + 8 + length:])
+    body = text + raw[begin + 48 + length:]
+    path.write_bytes(raw[:begin] + len(text).to_bytes(8, "little")
+                     + len(body).to_bytes(8, "little") + hashlib.sha256(body).digest() + body)
 
 
 @pytest.mark.parametrize("damage, text", [
     (lambda path: path.write_bytes(b"something"), "not an image of headrace"),
     (lambda path: path.write_bytes(path.read_bytes()[:-5]), "truncated"),
-    (lambda path: path.write_bytes(path.read_bytes()[:100]), "its header is wrong"),
+    (lambda path: path.write_bytes(path.read_bytes()[:100]), "truncated, 100 of"),
+    (lambda path: path.write_bytes(path.read_bytes()[:20]), "truncated, 20 of"),
     (lambda path: path.write_bytes(path.read_bytes()[:-5] + b"\x55\xaa\x55\xaa\x55"),
-     "the checksum of its memory is wrong"),
-    (lambda path: _header(path, lambda h: h.update(file_version=9)), "file version 9: expected 1"),
+     "its checksum is wrong"),
+    (lambda path: _header(path, lambda h: h.update(file_version=9)), "file version 9: expected 2"),
     (lambda path: _header(path, lambda h: h.update(isa_version=0x20000)),
      "instruction set version 0x20000"),
     (lambda path: _header(path, lambda h: h["config"].update(rows=2)),
      "the image was made for fingerprint"),
     (lambda path: _header(path, lambda h: h["config"].update(rows=0)), "its header is wrong"),
     (lambda path: _header(path, lambda h: h.pop("chunk")), "its header is wrong"),
-], ids=range(9))
+    (lambda path: _header(path, lambda h: h["parts"].update(head=[0, 1 << 40])), "part head is"),
+    (lambda path: _header(path, lambda h: h["regions"].pop("cache")), "its header is wrong"),
+    (lambda path: _header(path, lambda h: h["regions"]["weights"].__setitem__(1, 64)),
+     "the memory map does not end where the content does"),
+    (lambda path: _header(path, lambda h: h.update(tokenizer={"bytes": 9})), "of memory"),
+], ids=range(14))
 def test_damaged_file(tmp_path, damage, text):
     path = tmp_path / "image"
     compiled(TINY).save(path)
     damage(path)
     with pytest.raises(HeadraceError, match=text):
+        load_image(path)
+
+
+def test_image_of_the_first_version_is_named(tmp_path):
+    path = tmp_path / "image"
+    header = b'{"file_version": 1}'
+    path.write_bytes(b"HEADRACE IMAGE\n" + len(header).to_bytes(8, "little") + header + bytes(99))
+    with pytest.raises(HeadraceError, match="file version 1: expected 2"):
         load_image(path)

@@ -13,8 +13,8 @@ from headrace.hw.config import Config
 from headrace.hw.isa import Format
 
 
-__all__ = ["block_words", "header_words", "interleave_tiles", "matrix_words", "pack_weights",
-           "result_columns", "unpack_weights", "weight_bits"]
+__all__ = ["block_words", "column_bytes", "header_words", "interleave_tiles", "matrix_words",
+           "pack_weights", "result_columns", "unpack_weights", "weight_bits"]
 
 
 def weight_bits(fmt: Format) -> int:
@@ -33,6 +33,12 @@ def block_words(fmt: Format, group: int, narrow: int = 0) -> int:
     `narrow` is log2(stride / columns of the tile).
     """
     return header_words(fmt, narrow) + (group * weight_bits(fmt) // 8 >> narrow)
+
+
+def column_bytes(fmt: Format, group: int) -> int:
+    """Bytes of one column of a weight block: values, scale, and minimum of W4A; as many as a full
+    block, in which a column is one byte wide, has words."""
+    return block_words(fmt, group)
 
 
 def matrix_words(fmt: Format, group: int, *, tiles: int, groups: int, narrow: int) -> int:

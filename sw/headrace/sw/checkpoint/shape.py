@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import HeadraceError
 
 
-__all__ = ["ARCHITECTURES", "ModelShape", "read_json", "read_shape"]
+__all__ = ["ARCHITECTURES", "Facts", "ModelShape", "read_json", "read_shape"]
 
 
 #: Architectures that the compiler knows.
@@ -93,15 +93,15 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise HeadraceError(f"{path}: cannot be read: {error.strerror}; expected a file of a "
                             f"Hugging Face checkpoint folder") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HeadraceError(f"{path}: not a JSON file: {error}") from error
     if not isinstance(content, dict):
         raise HeadraceError(f"{path}: expected a JSON object, not a {type(content).__name__}")
     return content
 
 
-class _Facts:
-    """Typed access to the fields of a `config.json`."""
+class Facts:
+    """Typed access to the fields of a `config.json`, or to the metadata of another file."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]):
         self.path, self.values = path, values
@@ -113,21 +113,23 @@ class _Facts:
     def count(self, name: str, default: int | None = None) -> int:
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.error(name, "a whole number of at least 1")
+        if not isinstance(value, int) or isinstance(value, bool) \
+                or not 1 <= value < 1 << 31:
+            raise self.error(name, "a whole number from 1 to 2**31 - 1")
         return value
 
     def number(self, name: str, default: float) -> float:
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self.error(name, "a number above 0")
+        if not isinstance(value, int | float) or isinstance(value, bool) \
+                or not 0 < value < 1e30:
+            raise self.error(name, "a number above 0, at most 1e30")
         return float(value)
 
     def tokens(self, name: str) -> tuple[int, ...]:
         value = self.values.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(isinstance(v, int) and v >= 0 for v in values):
+        if not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in values):
             raise self.error(name, "a token id, a list of them, or null")
         return tuple(values)
 
@@ -135,6 +137,8 @@ class _Facts:
 def _check_supported(path: Path, values: Mapping[str, Any]) -> None:
     """Refuse what would compute something else than the model."""
     names = values.get("architectures") or []
+    if not isinstance(names, list):
+        raise HeadraceError(f"{path}: architectures is {names!r}: expected a list of names")
     if not any(name in ARCHITECTURES for name in names):
         found = ", ".join(map(str, names)) or f"model_type {values.get('model_type')!r}"
         raise HeadraceError(f"{path}: unsupported architecture: {found}: supported: "
@@ -176,7 +180,7 @@ def read_shape(folder: Path) -> ModelShape:
     path = folder / "config.json"
     values = read_json(path)
     _check_supported(path, values)
-    facts = _Facts(path, values)
+    facts = Facts(path, values)
     dim, heads = facts.count("hidden_size"), facts.count("num_attention_heads")
     kv_heads = facts.count("num_key_value_heads", heads)
     if heads % kv_heads:
@@ -188,11 +192,14 @@ def read_shape(folder: Path) -> ModelShape:
     if head_dim % 2:
         raise facts.error("head_dim", "an even number, as rotary embeddings turn pairs")
     rope = values.get("rope_parameters")
-    theta = rope.get("rope_theta") if isinstance(rope, Mapping) else None
+    if isinstance(rope, Mapping) and rope.get("rope_theta") is not None:
+        theta = Facts(path, rope).number("rope_theta", 10000.0)
+    else:
+        theta = facts.number("rope_theta", 10000.0)
     eos = facts.tokens("eos_token_id")
     if (folder / "generation_config.json").is_file():
-        extra = _Facts(folder / "generation_config.json",
-                       read_json(folder / "generation_config.json"))
+        extra = Facts(folder / "generation_config.json",
+                      read_json(folder / "generation_config.json"))
         eos = tuple(dict.fromkeys(eos + extra.tokens("eos_token_id")))
     bos = facts.tokens("bos_token_id")
     return ModelShape(
@@ -200,6 +207,5 @@ def read_shape(folder: Path) -> ModelShape:
         vocab=facts.count("vocab_size"), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
         context=facts.count("max_position_embeddings", 2048),
         eps=facts.number("rms_norm_eps", 1e-6),
-        theta=float(theta) if theta else facts.number("rope_theta", 10000.0),
-        tied=bool(values.get("tie_word_embeddings", False)),
+        theta=theta, tied=bool(values.get("tie_word_embeddings", False)),
         bos=bos[0] if bos else None, eos=eos)

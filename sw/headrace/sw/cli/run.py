@@ -14,13 +14,13 @@ from rich.console import Console
 from headrace.hw.config import load_config
 
 from ..check import Difference
-from ..checkpoint import Checkpoint, TextStream, load_checkpoint
-from ..compiler import compile_model
+from ..checkpoint import TextStream, Tokenizer
 from ..driver import Session
 from ..errors import HeadraceError
 from ..page import render
 from ..trace import Trace, chrome_trace
 from .machine import KINDS, memory_name, memory_options, open_device
+from .model import MODEL_HELP, QUANT_HELP, Model, open_model
 from .report import print_report
 from .verilog import write_files
 
@@ -43,27 +43,20 @@ def parse_ids(text: str) -> list[int]:
                             f"them, as 1,2,3") from error
 
 
-def _prompt(checkpoint: Checkpoint, prompt: str | None, prompt_ids: str | None) -> list[int]:
-    if (prompt is None) == (prompt_ids is None):
-        raise HeadraceError("expected either --prompt TEXT or --prompt-ids 1,2,3")
+def _prompt(model: Model, prompt: str | None, prompt_ids: str | None) -> list[int]:
     if prompt_ids is not None:
         return parse_ids(prompt_ids)
     assert prompt is not None
-    if not prompt:
-        raise HeadraceError("the prompt is empty: expected a text, or --prompt-ids 1,2,3")
-    if checkpoint.tokenizer is None:
-        raise HeadraceError(f"{checkpoint.folder}: no tokenizer.json or tokenizer.model, so a "
-                            f"text cannot be read: give --prompt-ids 1,2,3")
-    return checkpoint.tokenizer.encode(prompt)
+    return model.encode(prompt, "--prompt-ids 1,2,3")
 
 
 class _Output:
     """Text as it comes, or ids where there is no tokenizer."""
 
-    def __init__(self, checkpoint: Checkpoint, prompt: list[int]):
+    def __init__(self, tokenizer: Tokenizer | None, prompt: list[int]):
         self.stream = None
-        if checkpoint.tokenizer is not None:
-            self.stream = TextStream(checkpoint.tokenizer)
+        if tokenizer is not None:
+            self.stream = TextStream(tokenizer)
             for token in prompt:
                 self._write(self.stream.push(token))
         self.text = ""
@@ -103,17 +96,18 @@ def _write_trace(trace: Trace, report: dict[str, Any], trace_file: Path | None,
 
 def run(
     command: typer.Context,
-    model: Annotated[str, typer.Argument(
-        metavar="MODEL", help="Folder of a Hugging Face checkpoint, or `demo`, which is built "
-        "in.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     prompt: Annotated[str | None, typer.Option(help="Text to continue.")] = None,
     prompt_ids: Annotated[str | None, typer.Option(
         metavar="1,2,3", help="Token ids to continue, instead of a text.")] = None,
     tokens: Annotated[int, typer.Option(help="Tokens to generate.")] = 48,
     device: Annotated[str, typer.Option(
         metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "sim",
-    config: Annotated[str, typer.Option(
-        metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`.")] = "tiny",
+    config: Annotated[str | None, typer.Option(
+        metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`; the smallest preset "
+        "that the model fits by default.")] = None,
+    quant: Annotated[str | None, typer.Option(
+        metavar="FORMATS|FILE.toml", help=QUANT_HELP)] = None,
     memory: Annotated[str, typer.Option(
         metavar="ideal|preset|DRAM", help="Memory of the simulation: fixed latency and bandwidth, "
         "or the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 "
@@ -153,17 +147,19 @@ def run(
     Example: headrace run demo --prompt "Once upon a time" --check
     """
     notes = Console(stderr=True, quiet=quiet)
-    chosen = load_config(config)
     traced = trace_file is not None or page_file is not None
     _check_files(device, {"--json": json_file, "--trace": trace_file, "--report": page_file})
     # Likewise: refused before the model is compiled.
-    memory_options(chosen, memory, latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
-    checkpoint = load_checkpoint(model)
-    ids = _prompt(checkpoint, prompt, prompt_ids)
-    with notes.status("compiling the model") as status:
-        image = compile_model(checkpoint, chosen, context=context,
-                              progress=lambda name: status.update(f"compiling {name}"))
-    notes.print(f"{checkpoint.name} on {chosen.name} ({device}): {chosen.rows} x {chosen.cols} "
+    if (prompt is None) == (prompt_ids is None):
+        raise HeadraceError("expected either --prompt TEXT or --prompt-ids 1,2,3")
+    if prompt == "":
+        raise HeadraceError("the prompt is empty: expected a text, or --prompt-ids 1,2,3")
+    memory_options(load_config(config or "tiny"), memory, latency=latency, bandwidth=bandwidth,
+                   stall_seed=stall_seed)
+    opened = open_model(model, config=config, quant=quant, context=context, notes=notes)
+    image, chosen = opened.image, opened.image.config
+    ids = _prompt(opened, prompt, prompt_ids)
+    notes.print(f"{image.model} on {chosen.name} ({device}): {chosen.rows} x {chosen.cols} "
                 f"array, {chosen.port_bits}-bit port; image of {image.content.size:,} bytes",
                 style="dim", highlight=False)
     found: list[int] = []
@@ -175,7 +171,7 @@ def run(
                           notify=lambda text: notes.print(text, style="yellow", highlight=False,
                                                           markup=False))
         generated = session.generate(ids, tokens)
-        output = _Output(checkpoint, ids)
+        output = _Output(opened.tokenizer, ids)
         start = time.perf_counter()
         difference = None
         try:
@@ -187,7 +183,7 @@ def run(
         print()
         trace = session.trace()
         report: dict[str, Any] = {
-            "model": checkpoint.name, "config": chosen.name, "device": device,
+            "model": image.model, "config": chosen.name, "device": device,
             "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(trace),
             "wall_seconds": time.perf_counter() - start,
             "memory": memory_name(chosen, memory) if device == "sim" else None,

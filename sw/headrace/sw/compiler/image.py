@@ -1,34 +1,22 @@
-"""Image: what the compiler makes and every machine runs, in memory and as a file."""
+"""Image: what the compiler makes and every machine runs."""
 
-import json
-import os
-import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.hw.config import ALIGN, Config, ConfigError
+from headrace.hw.config import ALIGN, Config
 from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op, decode
-from headrace.hw.regmap import VERSION
 
-from ..checkpoint import ModelShape
-from ..errors import HeadraceError
+from ..checkpoint import ModelShape, Tokenizer
 from ..layout import CacheLayout
 from .sizes import Sizes
 from .traffic import Traffic, pass_traffic
 
 
-__all__ = ["Image", "Need", "Region", "load_image"]
-
-
-_MAGIC = b"HEADRACE IMAGE\n"
-
-#: Version of the file format.
-_FILE_VERSION = 1
+__all__ = ["Image", "Need", "Region"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +30,11 @@ class Region:
     def end(self) -> int:
         """First byte behind the region."""
         return self.begin + self.size
+
+    @property
+    def bytes(self) -> slice:
+        """Where it lies in the content of an image."""
+        return slice(self.begin, self.end)
 
     @property
     def unit(self) -> int:
@@ -98,6 +91,11 @@ class Image:
         Every table and matrix by name.
     content : uint8 array
         Memory from the base to the end of the weights; the rest is not part of the file.
+    tokenizer : Tokenizer or None
+        Tokenizer of the model.
+    origins : dict of str to str
+        Where the integers of each matrix come from, see
+        :func:`headrace.sw.compiler.weights.origin`.
     """
 
     model: str
@@ -112,6 +110,8 @@ class Image:
     regions: dict[str, Region]
     parts: dict[str, Region] = field(default_factory=dict)
     content: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8), repr=False)
+    tokenizer: Tokenizer | None = None
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> int:
@@ -216,86 +216,6 @@ class Image:
         return result
 
     def save(self, path: str | Path) -> None:
-        """Write the image to a file, under a temporary name first.
-
-        Raises
-        ------
-        HeadraceError
-            If the file cannot be written.
-        """
-        path = Path(path)
-        header = json.dumps({
-            "file_version": _FILE_VERSION, "isa_version": VERSION,
-            "fingerprint": self.fingerprint, "model": self.model, "shape": asdict(self.shape),
-            "config": asdict(self.config), "group": self.group, "context": self.context,
-            "chunk": self.chunk, "max_passes": self.max_passes,
-            "instructions": self.instructions, "kv_pinned": self.kv_pinned,
-            "regions": {name: [r.begin, r.size] for name, r in self.regions.items()},
-            "parts": {name: [r.begin, r.size] for name, r in self.parts.items()},
-            "bytes": self.content.size, "crc32": zlib.crc32(self.content.data),
-        }).encode()
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
-            with partial.open("wb") as file:
-                file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
-                file.write(self.content.data)
-            os.replace(partial, path)
-        except OSError as error:
-            raise HeadraceError(f"{path}: cannot be written: {error.strerror}") from error
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def _parse(path: Path, header: dict[str, Any], content: NDArray[np.uint8]) -> Image:
-    shape = dict(header["shape"])
-    shape["eos"] = tuple(shape["eos"])
-    regions = {name: Region(*pair) for name, pair in header["regions"].items()}
-    parts = {name: Region(*pair) for name, pair in header["parts"].items()}
-    image = Image(model=header["model"], shape=ModelShape(**shape),
-                  config=Config(**header["config"]), regions=regions, parts=parts,
-                  content=content,
-                  **{name: header[name] for name in ("group", "context", "chunk", "max_passes",
-                                                     "instructions", "kv_pinned")})
-    if image.fingerprint != header["fingerprint"]:
-        raise HeadraceError(f"{path}: the image was made for fingerprint "
-                            f"{header['fingerprint']:08x}, but its configuration now gives "
-                            f"{image.fingerprint:08x}: compile it again with this version")
-    return image
-
-
-def load_image(path: str | Path) -> Image:
-    """Read an image from a file.
-
-    Raises
-    ------
-    HeadraceError
-        If the file is missing, truncated, damaged, or of another version.
-    """
-    path = Path(path)
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise HeadraceError(f"{path}: cannot be read: {error.strerror}; expected an image that "
-                            f"headrace wrote") from error
-    if not raw.startswith(_MAGIC):
-        raise HeadraceError(f"{path}: not an image of headrace; compile the model again")
-    begin = len(_MAGIC) + 8
-    length = int.from_bytes(raw[len(_MAGIC):begin], "little")
-    damaged = f"{path}: the image is damaged: {{}}; compile the model again"
-    try:
-        header = json.loads(raw[begin:begin + length])
-        if header["file_version"] != _FILE_VERSION:
-            raise HeadraceError(f"{path}: file version {header['file_version']}: expected "
-                                f"{_FILE_VERSION}; compile the model again with this version")
-        if header["isa_version"] != VERSION:
-            raise HeadraceError(f"{path}: instruction set version {header['isa_version']:#x}: "
-                                f"expected {VERSION:#x}; compile the model again")
-        content = np.frombuffer(raw, np.uint8, offset=begin + length)
-        if content.size != header["bytes"]:
-            raise HeadraceError(damaged.format(f"truncated, {content.size} of {header['bytes']} "
-                                               f"bytes of memory"))
-        if zlib.crc32(content.data) != header["crc32"]:
-            raise HeadraceError(damaged.format("the checksum of its memory is wrong"))
-        return _parse(path, header, content)
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
-        raise HeadraceError(damaged.format(f"its header is wrong ({error!r})")) from error
+        """Write the image to a file, see :func:`headrace.sw.compiler.image_file.save_image`."""
+        from .image_file import save_image
+        save_image(self, path)
