@@ -10,7 +10,7 @@ unless one of some conditions holds, and its event is then the clock while one o
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 
 
 __all__ = ["gate"]
@@ -19,12 +19,8 @@ __all__ = ["gate"]
 #: Fewer registers than this under one condition are not worth an event of their own.
 LEAST = 32
 
-#: Verilator looks at every event in every cycle: only so many, those of most registers, of
-#: conditions in full and again without those that are nested.
-MOST = 16
-
-#: Signals that must all be high.
-_Term = tuple[str, ...]
+#: Verilator looks at every event in every cycle: only so many, those of most registers.
+MOST = 24
 
 _NAME = r"(?:\\\S+ |\w+)"
 _MODULE = re.compile(r"^module (\\\S+ |\w+) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
@@ -35,7 +31,8 @@ _DECISION = re.compile(
     rf"^  always @\* begin\n    if \({_NAME}\) begin end\n"
     rf"    (?P<next>{_NAME}) = (?P<register>{_NAME}) ?;\n(?P<body>(?:    .*\n)+)  end$",
     re.MULTILINE)
-_CONDITION = re.compile(rf"(?P<indent> +)if \((?P<signal>{_NAME})\) begin")
+_CONDITION = re.compile(rf"^    if \(({_NAME})\) begin$", re.MULTILINE)
+_OTHER = re.compile(r"^    (?!if |end$| )", re.MULTILINE)
 _INSTANCE = re.compile(rf"^  ({_NAME}) {_NAME}? ?\(\n((?:    \..*\n)+)  \);$", re.MULTILINE)
 _PORT = re.compile(rf"^    \.({_NAME}) ?\(({_NAME})\),?$", re.MULTILINE)
 _INPUT = re.compile(rf"^  input ({_NAME}) ?;$", re.MULTILINE)
@@ -57,26 +54,26 @@ def gate(verilog: str) -> str:
     modules = {match[1].strip(): match[0] for match in _MODULE.finditer(verilog)}
     source = _sources(modules)
 
-    # For each register the conditions in full, and without those that are nested; in small groups
-    # the latter serve more registers.
-    ways = {name: _held(text) for name, text in modules.items()}
-    registers = [(name, _key(match)) for name, text in modules.items()
-                 for match in _REGISTER.finditer(text) if _key(match) in ways[name]]
-    chosen: set[tuple[_Term, ...]] = set()
-    for way in (0, 1):
-        counts = Counter(group for name, key in registers
-                         if (group := _group(name, ways[name][key][way], source))
-                         and _group(name, ways[name][key][0], source) not in chosen)
-        chosen |= {group for group, count in counts.most_common(MOST) if count >= LEAST}
+    # Registers by the signals, named where they come from, that let them load.
+    conditions: dict[str, dict[str, tuple[str, ...]]] = {}
+    groups: dict[tuple[str, ...], int] = defaultdict(int)
+    for name, text in modules.items():
+        conditions[name] = held = _held(text)
+        for match in _REGISTER.finditer(text):
+            if found := held.get(_key(match)):
+                groups[_group(name, found, source)] += 1
+    largest = sorted((group for group in groups if groups[group] >= LEAST),
+                     key=lambda group: -groups[group])[:MOST]
+    chosen = set(largest)
 
     def rewrite(match: re.Match) -> str:
         name = match[1].strip()
 
         def event(register: re.Match) -> str:
-            for terms in ways[name].get(_key(register), ()):
-                if _group(name, terms, source) in chosen:
-                    return register[0].replace("posedge clk", f"posedge clk iff ({_event(terms)})")
-            return register[0]
+            found = conditions[name].get(_key(register))
+            if found is None or _group(name, found, source) not in chosen:
+                return register[0]
+            return register[0].replace("posedge clk", f"posedge clk iff ({' | '.join(found)})", 1)
 
         return _REGISTER.sub(event, match[0])
 
@@ -87,55 +84,15 @@ def _key(match: re.Match) -> str:
     return f"{match['next'].strip()} {match['register'].strip()}"
 
 
-def _held(text: str) -> dict[str, tuple[tuple[_Term, ...], tuple[_Term, ...]]]:
-    # Of registers that keep their value unless one of some terms is high: these terms, and the
-    # same without nested conditions.
+def _held(text: str) -> dict[str, tuple[str, ...]]:
+    # Of registers that keep their value unless one of some signals is high: these signals.
     found = {}
     for match in _DECISION.finditer(text):
-        if terms := _terms(match["body"].splitlines()):
-            found[_key(match)] = (
-                tuple(sorted({tuple(sorted(term)) for term in terms})),
-                tuple(sorted({(term[0],) for term in terms})))
+        if not _OTHER.search(match["body"]):
+            every = tuple(sorted(_CONDITION.findall(match["body"])))
+            if len(every) == len(re.findall(r"^    if ", match["body"], re.MULTILINE)):
+                found[_key(match)] = every
     return found
-
-
-def _terms(lines: list[str]) -> list[_Term]:
-    # Conditions under which the body of a decision does anything, each from the outside to the
-    # inside; empty for another style.
-    terms = []
-    while lines:
-        block = _block(lines)
-        if block is None:
-            return []
-        signal, inner, lines = block
-        term = [signal]
-        # What is nested and alone is a condition as well.
-        while (block := _block(inner)) is not None and not block[2]:
-            term.append(block[0])
-            inner = block[1]
-        terms.append(tuple(term))
-    return terms
-
-
-def _block(lines: list[str]) -> tuple[str, list[str], list[str]] | None:
-    # Condition of the `if` that the lines begin with, its lines, and those behind it.
-    head = _CONDITION.fullmatch(lines[0]) if lines else None
-    if head is None:
-        return None
-    for index, line in enumerate(lines):
-        if line.startswith(f"{head['indent']}end"):
-            # Not `end else`.
-            whole = line == f"{head['indent']}end"
-            return (head["signal"].strip(), lines[1:index], lines[index + 1:]) if whole else None
-    return None
-
-
-def _event(terms: tuple[_Term, ...]) -> str:
-    # A name that begins with a backslash ends with a space.
-    def spelt(name: str) -> str:
-        return f"{name} " if name.startswith("\\") else name
-
-    return " | ".join(" & ".join(map(spelt, term)) for term in terms)
 
 
 def _sources(modules: dict[str, str]) -> dict[tuple[str, str], tuple[str, str]]:
@@ -152,13 +109,12 @@ def _sources(modules: dict[str, str]) -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-def _group(module: str, terms: tuple[_Term, ...],
-           source: dict[tuple[str, str], tuple[str, str]]) -> tuple[_Term, ...]:
-    # The same terms by the signals that they come from, so that modules share them.
-    def resolved(signal: str) -> str:
-        place = (module, signal)
+def _group(module: str, signals: tuple[str, ...],
+           source: dict[tuple[str, str], tuple[str, str]]) -> tuple[str, ...]:
+    resolved = set()
+    for signal in signals:
+        place = (module, signal.strip())
         while place in source:
             place = source[place]
-        return ".".join(place)
-
-    return tuple(sorted({tuple(sorted(map(resolved, term))) for term in terms}))
+        resolved.add(".".join(place))
+    return tuple(sorted(resolved))

@@ -125,7 +125,7 @@ class Lanes(wiring.Component):
         to_root = Signal(Adder.latency + ReciprocalSqrt.latency)
         root = Signal(32)
         m.submodules.rsqrt = rsqrt = ReciprocalSqrt()
-        m.d.comb += [rsqrt.en.eq(op.norm), rsqrt.a.eq(self.sums[0])]
+        m.d.comb += [rsqrt.en.eq(1), rsqrt.a.eq(self.sums[0])]
         m.d.sync += [
             to_eps.eq(Cat(self.total_stb, to_eps)),
             to_root.eq(Cat(to_eps[-1], to_root)),
@@ -143,9 +143,7 @@ class Lanes(wiring.Component):
             m.submodules[f"add{lane}"] = add = Adder()
             m.submodules[f"exp{lane}"] = exp = Exponential()
             m.submodules[f"rcp{lane}"] = rcp = Reciprocal()
-            # Those of a single operation rest during all others.
-            m.d.comb += [mul.en.eq(1), add.en.eq(1), gain.en.eq(~(op.add | op.scale)),
-                         exp.en.eq(op.glu), rcp.en.eq(op.glu)]
+            m.d.comb += [unit.en.eq(1) for unit in (mul, gain, add, exp, rcp)]
 
             # A register in front of each multiplier: memories are slow, and so is the choice.
             m.d.sync += mul.a.eq(x[lane])
