@@ -67,7 +67,8 @@ FAMILIES = {
         places=("--85k", "--package", "CABGA756", "--speed", "6")),
     "xcup": Family(
         script="scratchpad -set abc9.D {delay_ps}; "
-               "synth_xilinx -family xcup -uram -abc9 -noiopad -noclkbuf -top {top}",
+               "synth_xilinx -family xcup -flatten -uram -abc9 -noiopad "
+               "-noclkbuf -top {top}; autoname",
         # Inverters are LUTs until the vendor's tools absorb them.
         cells={"LUT": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1,
                        "RAM32X1S": 1, "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2,
