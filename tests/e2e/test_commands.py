@@ -33,6 +33,8 @@ def test_built_in_model(tmp_path):
     assert [p["kind"] for p in report["passes"]] == ["prefill", "decode", "decode"]
     assert [p["context"] for p in report["passes"]] == [5, 6, 7]
     assert report["ttft_cycles"] == report["passes"][0]["cycles"]
+    # 64 columns are 8 tiles of 8, and 2 groups.
+    assert report["stream_waste"] == {"columns": 0, "all": 0}
     assert report["tpot_cycles"] == sum(p["cycles"] for p in report["passes"][1:]) / 2
     for each in report["passes"]:
         assert 0 < each["port_utilisation"] <= 1 and 0 < each["array_utilisation"] <= 1

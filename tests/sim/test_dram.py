@@ -13,6 +13,7 @@ from headrace.sim import dram_report
 from headrace.sim.dram import DRAMS, Dram, find_dram
 from headrace.sim.memory import MemoryOptions, ProtocolViolation
 from headrace.sim.traffic import Traffic
+from headrace.sw.cli.machine import memory_options, sequential_cycles
 from headrace.sw.errors import HeadraceError
 from tests.sim.dram_rules import broken_rules
 from tests.sim.hosts import copy
@@ -436,3 +437,23 @@ def test_changed_in_flight(copier, memory):
         simulation.run(97)
     assert simulation.run(200_000)
     assert np.array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_presets_name_their_dram(preset):
+    assert memory_options(preset, "preset") == memory_options(preset, preset.memory)
+    assert memory_options(preset, "preset").native["dram_enabled"]
+
+
+def test_sequential_read():
+    edge = PRESETS["edge"]
+    size = 1 << 22
+    beats = size // edge.port_bytes
+    # Address and first beat are a cycle apart from the latency; then there is a beat per cycle.
+    assert 60 <= sequential_cycles(edge, "ideal", size) - beats <= 64
+    # As the table of efficiencies says: 97.5 % of the peak, which is the port's.
+    assert 0.97 < beats / sequential_cycles(edge, "preset", size) < 0.98
+    # A burst is whole.
+    assert (sequential_cycles(edge, "ideal", 1)
+            == sequential_cycles(edge, "ideal", edge.burst_bytes))
+    assert sequential_cycles(edge, "ideal", 0) == 0

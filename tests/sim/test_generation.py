@@ -18,8 +18,8 @@ def calls(tmp_path, monkeypatch):
     """An empty cache, sources of one file, and the arguments of every generation."""
     found = []
 
-    def generate(config, fill=None, *, probe=False):
-        found.append((config, fill, probe))
+    def generate(config, fill=None, *, probe=False, activity=False):
+        found.append((config, fill, probe, activity))
         return f"module headrace(); // {len(found)}\nendmodule\n"
 
     sources = tmp_path / "hw"
@@ -33,7 +33,7 @@ def calls(tmp_path, monkeypatch):
 
 def test_generated_once(calls):
     first = device_verilog(TINY)
-    assert device_verilog(TINY) == first and calls == [(TINY, None, False)]
+    assert device_verilog(TINY) == first and calls == [(TINY, None, False, False)]
     entry, = cache.entries()
     assert (entry.kind, entry.label) == ("verilog", "tiny")
 
@@ -46,7 +46,7 @@ def test_what_is_around_the_hardware_does_not_count(calls):
 
 @pytest.mark.parametrize("other", [
     {"config": dataclasses.replace(TINY, rows=5)}, {"fill": "ones"}, {"fill": 1},
-    {"probe": True}], ids=str)
+    {"probe": True}, {"activity": True}], ids=str)
 def test_generated_again(calls, other):
     first = device_verilog(TINY)
     assert device_verilog(**{"config": TINY, **other}) != first and len(calls) == 2

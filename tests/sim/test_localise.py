@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from headrace.hw.config import PRESETS, Config
+from headrace.hw.config import PRESETS
 from headrace.hw.verilog import generate
 from headrace.sim.device import SimDevice
 from headrace.sim.memory import MemoryOptions
@@ -13,28 +13,8 @@ from headrace.sw.check import Difference, Finding
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
 from tests.sim import faults
+from tests.sim.faulty import FAULTS, ODD, faulty_verilog
 from tests.sw.models import compiled, ids
-
-
-ODD = Config(name="3x6", rows=3, cols=6, lanes=2, ring_bytes=8192, chunk_positions=7, streams=30)
-
-#: Module, its output, the bits that flip; and what the report must say. The driver makes the
-#: passes of a prompt even, in whole row sets: 6 + 3 of 9 positions.
-FAULTS = {
-    "norm": ("vector.datapath.lanes.rsqrt", "o", 1 << 20, "positions 0 to 5",
-             r"instruction 1 \(NORM, layers.0.attention_norm\): scales\[stream 0, group 0\] is "),
-    "matmul": ("matmul.accumulator.scale_mul_1", "o", 1 << 21, "positions 0 to 5",
-               r"instruction 2 \(MATMUL, layers.0.kv\): results\[stream 0, column 1\] is "),
-    "softmax": ("softmax.exponent.exp0", "o", 1 << 22, "positions 0 to 5",
-                r"instruction 8 \(ATTN, layer 0\): rescale\[K/V head 0, block 0, stream 0\] is "),
-    "glu": ("vector.datapath.lanes.exp0", "o", 1 << 22, "positions 0 to 5",
-            r"instruction 15 \(GLU, layer 0\): X\[position 0, element 0\] is "),
-    "token": ("vector.logits.argmax", "index", 1, "positions 6 to 8",
-              r"instruction 39 \(LOGITS\): token\[number 0\] is "),
-}
-
-# Where bits were right when the vector unit handed them over, but not in memory.
-SCATTER = ("memory.write_jobs.append.serializer", "word", 1)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +26,7 @@ def image():
 @pytest.fixture(scope="module")
 def verilog():
     """One device for all faults: a build takes far longer than a run."""
-    text = generate(ODD, fill=1, probe=True)
-    for number, (module, port, flip, *_) in enumerate([*FAULTS.values(), SCATTER], start=1):
-        text = faults.seed(text, module, port, flip, number)
-    return text
+    return faulty_verilog()
 
 
 @pytest.fixture

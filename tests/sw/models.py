@@ -7,6 +7,7 @@ from headrace.sw.checkpoint import ModelShape, Rope, SyntheticCheckpoint
 from headrace.sw.compiler import Image, compile_model
 from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
+from headrace.sw.quantiser import Policy
 
 
 #: A machine whose sizes are odd and not square.
@@ -39,9 +40,10 @@ FEATURES = {
 }
 
 
-def compiled(config: Config, *, seed: int = 0, **changes) -> Image:
+def compiled(config: Config, *, seed: int = 0, group: int = 32, **changes) -> Image:
     """The tiny model with random weights, compiled."""
-    return compile_model(SyntheticCheckpoint(shape(**changes), seed=seed), config)
+    return compile_model(SyntheticCheckpoint(shape(**changes), seed=seed), config,
+                         policy=Policy(group=group))
 
 
 def ids(count: int, vocab: int = 37, seed: int = 0) -> list[int]:

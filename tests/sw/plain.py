@@ -169,21 +169,27 @@ class PlainMachine:
     def do_matmul(self):
         code, config = self.code, self.config
         group, groups, stride = 16 * code["group16"], code["k_groups"], config.stride
-        assert code["words"] == code["tiles"] * groups * (2 + group)
         streams = 1 if code["last_only"] else self.positions
         result = np.zeros((code["tiles"], streams, config.cols), np.float32)
+        end = 64 * code["addr"]
         for t in range(code["tiles"]):
+            # The last tile may be narrow: one word of scales, and rows of its columns only.
+            cols, width, header = config.cols, stride, 2 * stride
+            if code["narrow"] and t == code["tiles"] - 1:
+                cols = width = stride >> code["narrow"]
+                header = stride
             for g in range(groups):
-                block = 64 * code["addr"] + (t * groups + g) * (2 + group) * stride
+                block, end = end, end + header + group * width
                 for s in range(streams):
                     act = [int(self.a[self.ai(code["a_base"], s, g * group + i)])
                            for i in range(group)]
                     act_scale = self.s[code["s_base"] + s * code["s_stride"] + g]
-                    for c in range(config.cols):
-                        total = sum(a * self.i8(block + (2 + i) * stride + c)
+                    for c in range(cols):
+                        total = sum(a * self.i8(block + header + i * width + c)
                                     for i, a in enumerate(act))
                         factor = mul(act_scale, self.f16(block + 2 * c))
                         result[t, s, c] = add(result[t, s, c], mul(from_int(total), factor))
+        assert end - 64 * code["addr"] == code["words"] * stride
         self.results.append(result)
 
     # Attention.

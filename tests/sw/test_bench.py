@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from headrace.hw.config import PRESETS
+from headrace.hw.isa import Op
 from headrace.hw.regmap import COUNTERS
 from headrace.sw.bench import CASES, WORKLOADS, Case, Measurement, Workload, measure, select
 from headrace.sw.bench.history import random_cache
-from headrace.sw.bench.runner import shortened
+from headrace.sw.bench.programs import MATRICES, arranged, single
+from headrace.sw.bench.session import check_counters
 from headrace.sw.bench.table import worst
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.cli import main
@@ -38,8 +40,8 @@ class Timed(GoldenDevice):
     def wait_interrupt(self, max_cycles, progress=None):
         beats = sum(value for name, value in self._counters.items()
                     if name.startswith("read_")) // self.config.port_bytes
-        self._counters["cycles"] = beats
-        self._counters["port_busy"] = beats
+        for name in ("cycles", "port_busy", "matmul_busy", "vector_idle", "softmax_idle"):
+            self._counters[name] = beats
         return super().wait_interrupt(max_cycles, progress)
 
     @property
@@ -47,7 +49,7 @@ class Timed(GoldenDevice):
         return 1.0
 
 
-def golden(image):
+def golden(image, memory="ideal"):
     return Timed(image.config, memory_bytes=image.total_bytes, fill=0xff)
 
 
@@ -79,12 +81,16 @@ def test_layer_in_decode(config, weights):
     assert found["port_utilisation"] == found["least_bytes"] / (found["cycles"]
                                                                  * config.port_bytes)
     assert 0 < found["port_utilisation"] < 1
+    assert found["stream_waste"]["columns"] == config.stream_waste < found["stream_waste"]["all"]
 
 
 def test_layer_in_prefill_adds_its_passes():
     case = Case(workload="small", kind="prefill", context=21, positions=21)
     found = row("layer", case)
     assert found["check"] == "bit-exact" and found["chunk"] == 8
+    # Of each matrix, the golden device's cycles are the beats that the run has read.
+    assert list(found["matrices"]) == list(MATRICES)
+    assert all(0 < value < 1 for value in found["matrices"].values())
     # Three passes read the weights three times.
     one = row("layer", dataclasses.replace(case, context=7, positions=7))
     assert found["bytes_read"]["weights"] == 3 * one["bytes_read"]["weights"]
@@ -120,18 +126,55 @@ def test_a_wrong_device_is_found():
     case = Case(workload="small", kind="decode", context=40)
     with pytest.raises(HeadraceError, match="first difference"):
         measure(workload("layer"), case, "w8", Measurement(
-            TINY, lambda image: Wrong(image.config, memory_bytes=image.total_bytes), check=True))
+            TINY, lambda image, memory: Wrong(image.config, memory_bytes=image.total_bytes),
+            check=True))
 
 
 @pytest.mark.parametrize("repeat", [1, 2, 3])
-def test_shortened(repeat):
+def test_arranged(repeat):
     image = compile_model(SyntheticCheckpoint(SMALL), TINY, repeat=repeat)
-    short = shortened(image, repeat)
-    layer = (image.instructions - 5) // repeat
-    assert short.instructions == image.instructions - layer
-    assert short.program == [image.program[0], *image.program[1 + layer:]]
-    assert (short.content[image.regions["tables"].begin:]
-            == image.content[image.regions["tables"].begin:]).all()
+    size = (image.instructions - 5) // repeat
+    begin, layer, head, end = (image.program[:1], image.program[1:1 + size],
+                               image.program[-4:-1], image.program[-1:])
+    assert all(code["head"] for code in head)
+    for layers, heads in ((repeat, 1), (repeat - 1, 1), (0, 2)):
+        found = arranged(image, layers=layers, heads=heads, repeat=repeat)
+        assert found.program == begin + layers * layer + heads * head + end
+        assert (found.content[image.regions["tables"].begin:]
+                == image.content[image.regions["tables"].begin:]).all()
+    with pytest.raises(HeadraceError, match="expected at most"):
+        arranged(image, layers=9 * repeat, repeat=repeat)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_single_matrix(name):
+    # Small memories, so that the MLP comes in pieces.
+    image = compile_model(SyntheticCheckpoint(shape(layers=1, ffn=192)),
+                          dataclasses.replace(TINY, x_bytes=4096))
+    found = single(image, name)
+    products = [code for code in found.program if code["op"] == Op.MATMUL]
+    pieces = [code for code in image.program if code["op"] == Op.GLU]
+    assert len(pieces) > 1
+    assert [code["wait_a"] for code in products] == [1] + [0] * (len(products) - 1)
+    assert len(products) == (len(pieces) if name == "gate_up" else 1)
+    assert sum(code["words"] for code in products) * TINY.stride == image.parts[
+        f"layers.0.{name}"].size
+    takers = [code for code in found.program if code["op"] in (Op.STORE, Op.ADD, Op.GLU)]
+    assert [code["tiles"] for code in takers] == [code["tiles"] for code in products]
+    assert [code["op"] for code in found.program][:2] == [Op.EMBED, Op.NORM]
+    assert found.program[-1]["op"] == Op.END
+
+
+def test_counters_that_do_not_add_up():
+    good = dict.fromkeys(COUNTERS, 0) | {
+        "cycles": 5, "port_busy": 2, "port_buffer_full": 3, "matmul_idle": 5, "vector_busy": 5,
+        "softmax_busy": 1, "softmax_idle": 4, "read_kv": 64}
+    check_counters(good, {"read_kv": 64})
+    with pytest.raises(HeadraceError, match="counter read_kv is 64: expected 128"):
+        check_counters(good, {"read_kv": 128})
+    with pytest.raises(HeadraceError, match="port_wait_sequencer add up to 6: expected 5"):
+        check_counters(good | {"port_busy": 3}, {})
+    check_counters(good | {"cycles": 0}, {"read_kv": 64, "macs": 1}, timed=False)
 
 
 def test_history_is_valid_and_must_not_be_pinned():
@@ -184,13 +227,31 @@ def test_bad_arguments(arguments, text, capsys):
 def test_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("headrace.sw.cli.bench.open_device",
                         lambda kind, image, **options: golden(image))
+    monkeypatch.setattr("headrace.sw.cli.bench.sequential_cycles",
+                        lambda config, memory, size: size // config.port_bytes)
     with pytest.raises(SystemExit) as end:
         main(["bench", "--config", "tiny", "--workload", "demo", "--quick", "--check", "--json",
               str(tmp_path / "rows.json")])
     assert end.value.code == 0
     output = capsys.readouterr()
-    assert "demo" in output.out and "prefill 32 on tiny, w8, ideal" in output.err
+    assert "demo" in output.out and "prefill 32 on tiny, w8, sdr-133-x16" in output.err
+    assert "of sequential" in output.out
     rows = json.loads((tmp_path / "rows.json").read_text())
-    assert [row["kind"] for row in rows] == ["prefill", "decode"]
+    # By default beside the ideal memory and beside the configuration's own.
+    assert [(row["kind"], row["memory"]) for row in rows] == [
+        (kind, memory) for kind in ("prefill", "decode") for memory in ("ideal", "sdr-133-x16")]
     assert all(row["check"] == "bit-exact" for row in rows)
     assert all(name in COUNTERS for name in rows[0]["stalls"])
+    for row in rows:
+        assert row["sequential_cycles"] == row["least_bytes"] // TINY.port_bytes
+        assert row["of_sequential"] == row["sequential_cycles"] / row["cycles"]
+
+
+def test_a_failing_case_ends_the_command(monkeypatch, capsys):
+    def broken(kind, image, **options):
+        raise HeadraceError("no such device")
+
+    monkeypatch.setattr("headrace.sw.cli.bench.open_device", broken)
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "--config", "tiny", "--workload", "demo", "--jobs", "2"])
+    assert end.value.code == 2 and "no such device" in capsys.readouterr().err

@@ -162,13 +162,14 @@ def test_sentencepiece_tokenizer(babyllama):
 # Bad input.
 
 def test_missing_folder(tmp_path):
-    _fails(tmp_path / "none", "does not exist", "expected a Hugging Face checkpoint folder", "demo")
+    _fails(tmp_path / "none", "does not exist", "expected a Hugging Face checkpoint folder",
+           "demo, smollm2-135m")
 
 
 def test_file_instead_of_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(HeadraceError, match="is a file: expected"):
-        find_model(tmp_path / "file")
+    with pytest.raises(HeadraceError, match="is a file of an unknown kind: expected a Hugging"):
+        load_checkpoint(tmp_path / "file")
 
 
 def test_missing_config(tmp_path):

@@ -1,6 +1,7 @@
 """Compiler and image: sizes, memory map, program, traffic, files, and what does not fit."""
 
 import dataclasses
+import hashlib
 import json
 
 import numpy as np
@@ -109,6 +110,10 @@ def test_kv_buffer_holds_whole_blocks():
     assert whole.kv_pinned * 64 == whole.regions["cache"].size
 
 
+#: Columns of a matrix with 64 and of one with 37, padded.
+COLUMNS = {"tiny": (64, 40), "ecp5": (64, 40), "edge": (64, 48), "wide": (64, 64), "3x5": (65, 40)}
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_traffic_of_a_pass(config):
     image = compiled(config)
@@ -116,7 +121,8 @@ def test_traffic_of_a_pass(config):
     found = image.expected_traffic(40, 3, True, True)
     up = lambda size: -(-size // beat) * beat     # noqa: E731
     matmuls = [code for code in image.program if code["op"] == Op.MATMUL]
-    scales = sum(code["tiles"] * code["k_groups"] * 2 * config.stride for code in matmuls)
+    scales = sum(code["k_groups"] * (2 * code["tiles"] - (code["narrow"] > 0)) * config.stride
+                 for code in matmuls)
     assert found.read["scales"] == scales
     assert found.read["weights"] == sum(up(code["words"] * config.stride)
                                         for code in matmuls) - scales
@@ -134,12 +140,12 @@ def test_traffic_of_a_pass(config):
     both = ("weights", "scales")
     assert (sum(found.read[name] - without.read[name] for name in both)
             == up(head["words"] * config.stride))
-    per_layer = [64 * config.cols * -(-n // config.cols) for n in (64, 64, 64)]
-    per_layer += [64 * config.cols * 2 * -(-64 // config.cols)]
-    per_layer += [64 * config.cols * -(-64 // config.cols)]
+    # k and v, q, o and down have 64 columns, as gate and up.
+    full = config.cols * -(-64 // config.cols)
+    per_layer = [64 * COLUMNS[config.name][0]] * 4 + [64 * 2 * full]
     attended = 2 * 2 * 64 * (41 + 42 + 43)
     assert without.macs == 3 * 2 * sum(per_layer) + attended
-    assert found.macs == without.macs + 64 * config.cols * -(-37 // config.cols)
+    assert found.macs == without.macs + 64 * COLUMNS[config.name][1]
 
 
 def test_useful_work_has_no_padding():
@@ -183,6 +189,46 @@ def test_int4_gives_the_same_bits_everywhere(fmt):
     assert not np.array_equal(results[0][0], prefill(compiled(TINY), ids(9))[0])
 
 
+@pytest.mark.parametrize("group", [16, 48, 64, 128])
+def test_groups_of_every_size_give_the_same_bits_everywhere(group):
+    configs = [dataclasses.replace(config, group=limit, ring_bytes=1 << 16)
+               for config, limit in ((TINY, group), (ODD, group), (ODD, 128))]
+    for fmt in Format:
+        results = [prefill(compile_model(SyntheticCheckpoint(shape(dim=80, ffn=100), seed=1),
+                                         config, policy=Policy(default=fmt, group=group)), ids(9))
+                   for config in configs]
+        for other in results[1:]:
+            assert np.array_equal(results[0][0], other[0])
+            assert np.array_equal(results[0][1], other[1])
+
+
+@pytest.mark.parametrize("group", [0, 8, 24, 144])
+def test_group_is_a_multiple_of_16(group):
+    with pytest.raises(HeadraceError, match=f"quantisation group {group}: expected a multiple of "
+                                            f"16, from 16 to 128"):
+        compile_model(SyntheticCheckpoint(shape()), TINY, policy=Policy(group=group))
+
+
+def test_int4_on_one_column():
+    one = Config(name="one column", cols=1)
+    for fmt in (Format.W4, Format.W4A):
+        found = [prefill(compile_model(SyntheticCheckpoint(shape()), config,
+                                       policy=Policy(default=fmt)), ids(9))
+                 for config in (TINY, one)]
+        assert np.array_equal(found[0][0], found[1][0])
+
+
+def test_padding_of_the_weight_stream():
+    # 64 = 2 groups and 8 tiles of 8 columns: nothing is padding.
+    even = {"dim": 64, "ffn": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "vocab": 64}
+    assert compiled(TINY, **even).stream_waste == {"columns": 0, "all": 0}
+    found = compiled(ODD, **even).stream_waste
+    # 13 tiles of 5 columns for 64, each stored as 8; 34 bytes of a column for 32 values.
+    stored = 13 * 8 * 34 * 2
+    assert found == {"columns": 0.375, "all": pytest.approx(1 - 64 * 34 * 2 / stored)}
+    assert found["all"] > 0.375
+
+
 # What does not fit.
 
 @pytest.mark.parametrize("config, changes, text", [
@@ -208,7 +254,7 @@ def test_model_that_does_not_fit(config, changes, text):
 
 
 def test_model_beyond_the_instruction_set():
-    wide = Config(name="big", table_elems=70000, x_bytes=1 << 22)
+    wide = Config(name="big", table_elems=70000, x_bytes=1 << 18)
     with pytest.raises(HeadraceError, match="width of the MLP 70016 .padded.: the instruction set "
                                             "ends at 65535"):
         Sizes(shape(ffn=70000), wide).check()
@@ -254,34 +300,49 @@ def test_file_that_cannot_be_written(tmp_path):
 
 
 def _header(path, change):
-    """Rewrite the header of an image file."""
+    """Rewrite the header of an image file; lengths and hash are right again."""
     raw = path.read_bytes()
     begin = raw.index(b"\n") + 1
     length = int.from_bytes(raw[begin:begin + 8], "little")
-    header = json.loads(raw[begin + 8:begin + 8 + length])
+    header = json.loads(raw[begin + 48:begin + 48 + length])
     change(header)
     text = json.dumps(header).encode()
-    path.write_bytes(raw[:begin] + len(text).to_bytes(8, "little") + text
-                     + raw[begin + 8 + length:])
+    body = text + raw[begin + 48 + length:]
+    path.write_bytes(raw[:begin] + len(text).to_bytes(8, "little")
+                     + len(body).to_bytes(8, "little") + hashlib.sha256(body).digest() + body)
 
 
 @pytest.mark.parametrize("damage, text", [
     (lambda path: path.write_bytes(b"something"), "not an image of headrace"),
     (lambda path: path.write_bytes(path.read_bytes()[:-5]), "truncated"),
-    (lambda path: path.write_bytes(path.read_bytes()[:100]), "its header is wrong"),
+    (lambda path: path.write_bytes(path.read_bytes()[:100]), "truncated, 100 of"),
+    (lambda path: path.write_bytes(path.read_bytes()[:20]), "truncated, 20 of"),
     (lambda path: path.write_bytes(path.read_bytes()[:-5] + b"\x55\xaa\x55\xaa\x55"),
-     "the checksum of its memory is wrong"),
-    (lambda path: _header(path, lambda h: h.update(file_version=9)), "file version 9: expected 1"),
+     "its checksum is wrong"),
+    (lambda path: _header(path, lambda h: h.update(file_version=9)), "file version 9: expected 2"),
     (lambda path: _header(path, lambda h: h.update(isa_version=0x20000)),
      "instruction set version 0x20000"),
     (lambda path: _header(path, lambda h: h["config"].update(rows=2)),
      "the image was made for fingerprint"),
     (lambda path: _header(path, lambda h: h["config"].update(rows=0)), "its header is wrong"),
     (lambda path: _header(path, lambda h: h.pop("chunk")), "its header is wrong"),
-], ids=range(9))
+    (lambda path: _header(path, lambda h: h["parts"].update(head=[0, 1 << 40])), "part head is"),
+    (lambda path: _header(path, lambda h: h["regions"].pop("cache")), "its header is wrong"),
+    (lambda path: _header(path, lambda h: h["regions"]["weights"].__setitem__(1, 64)),
+     "the memory map does not end where the content does"),
+    (lambda path: _header(path, lambda h: h.update(tokenizer={"bytes": 9})), "of memory"),
+], ids=range(14))
 def test_damaged_file(tmp_path, damage, text):
     path = tmp_path / "image"
     compiled(TINY).save(path)
     damage(path)
     with pytest.raises(HeadraceError, match=text):
+        load_image(path)
+
+
+def test_image_of_the_first_version_is_named(tmp_path):
+    path = tmp_path / "image"
+    header = b'{"file_version": 1}'
+    path.write_bytes(b"HEADRACE IMAGE\n" + len(header).to_bytes(8, "little") + header + bytes(99))
+    with pytest.raises(HeadraceError, match="file version 1: expected 2"):
         load_image(path)

@@ -17,6 +17,8 @@ from .plain import PlainMachine
 
 
 LANES = Config(name="lanes", rows=2, cols=12, lanes=4, port_bits=64, ring_bytes=16384)
+GROUP16 = Config(name="group 16", rows=3, cols=5, group=16)
+GROUP128 = Config(name="group 128", rows=3, cols=5, group=128)
 
 #: Shapes that the hardware must know: padded sizes, one K/V head, no GQA, one layer.
 SHAPES = {
@@ -44,13 +46,15 @@ def _passes(total, chunk):
     (PRESETS["tiny"], 3, {"dim": 32, "ffn": 40, "layers": 1, "heads": 2, "kv_heads": 1}),
     (ODD, 4, {"dim": 32, "ffn": 32, "layers": 1, "heads": 3, "kv_heads": 1, "head_dim": 6}),
     (LANES, 2, {"dim": 32, "ffn": 32, "layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 40}),
+    (GROUP16, 4, {"dim": 32, "ffn": 20, "layers": 1, "heads": 2, "kv_heads": 1, "group": 16}),
+    (GROUP128, 4, {"dim": 32, "ffn": 32, "layers": 1, "heads": 2, "kv_heads": 1, "group": 128}),
     (PRESETS["tiny"], 3, {"dim": 32, "ffn": 40, "layers": 1, "heads": 2, "kv_heads": 1,
                           "qkv_bias": True, "qk_norm": True, "post_norms": True,
                           "activation": "gelu", "window_of": (3,)}),
     (LANES, 2, {"dim": 32, "ffn": 32, "layers": 1, "heads": 4, "kv_heads": 2, "head_dim": 20,
                 "qkv_bias": True, "qk_norm": True, "post_norms": True, "activation": "gelu",
                 "window_of": (1,)}),
-], ids=["tiny", "3x5", "lanes", "tiny, features", "lanes, features"])
+], ids=["tiny", "3x5", "lanes", "group 16", "group 128", "tiny, features", "lanes, features"])
 def test_equals_the_plain_machine(config, chunk, changes):
     image = compiled(config, seed=3, vocab=11, **changes)
     prompt = ids(5, 11)

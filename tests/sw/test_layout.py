@@ -5,11 +5,11 @@ import pytest
 
 from headrace.hw.config import PRESETS
 from headrace.hw.isa import Format
-from headrace.sw.layout import (
-    CacheLayout,
-    align,
+from headrace.sw.layout import CacheLayout, align
+from headrace.sw.weight_layout import (
     block_words,
     interleave_tiles,
+    matrix_words,
     pack_weights,
     unpack_weights,
 )
@@ -33,15 +33,48 @@ def _matrix(fmt, groups, group, columns, seed=0):
 def test_weights_round_trip(fmt, cols, stride, group):
     q, scales, minima = _matrix(fmt, 3, group, 2 * cols + 1)
     packed = pack_weights(fmt, q, scales, minima, cols=cols, stride=stride)
-    assert packed.shape == (3, 3, block_words(fmt, group), stride)
-    found = unpack_weights(fmt, packed.reshape(-1), tiles=3, groups=3, group=group, cols=cols,
-                           stride=stride)
+    assert packed.size == 3 * 3 * block_words(fmt, group) * stride
+    found = unpack_weights(fmt, packed, tiles=3, groups=3, group=group, cols=cols, stride=stride)
     columns = 2 * cols + 1
     assert np.array_equal(found[0][:, :columns], q)
     assert np.array_equal(found[1][:, :columns], scales.view(np.uint16))
     assert not found[0][:, columns:].any() and not found[1][:, columns:].any()
     if minima is not None:
         assert np.array_equal(found[2][:, :columns], minima.view(np.uint16))
+
+
+@pytest.mark.parametrize("fmt", Format)
+@pytest.mark.parametrize("cols, narrow, columns", [(128, 1, 576), (128, 1, 40), (64, 2, 77),
+                                                   (8, 1, 11)])
+@pytest.mark.parametrize("group", [16, 32])
+def test_narrow_last_tile_round_trip(fmt, cols, narrow, columns, group):
+    q, scales, minima = _matrix(fmt, 2, group, columns)
+    tiles, last = -(-columns // cols), cols >> narrow
+    packed = pack_weights(fmt, q, scales, minima, cols=cols, stride=cols, narrow=narrow)
+    assert packed.size == cols * matrix_words(fmt, group, tiles=tiles, groups=2, narrow=narrow)
+    found = unpack_weights(fmt, packed, tiles=tiles, groups=2, group=group, cols=cols,
+                           stride=cols, narrow=narrow)
+    assert found[0].shape == (2 * group, (tiles - 1) * cols + last)
+    assert np.array_equal(found[0][:, :columns], q)
+    assert np.array_equal(found[1][:, :columns], scales.view(np.uint16))
+    assert not found[0][:, columns:].any() and not found[1][:, columns:].any()
+    if minima is not None:
+        assert np.array_equal(found[2][:, :columns], minima.view(np.uint16))
+
+
+def test_bytes_of_a_narrow_last_tile():
+    """16 + 5 columns of 16: the last 5 in a tile of 8."""
+    q, scales, minima = _matrix(Format.W4A, 2, 32, 21)
+    raw = pack_weights(Format.W4A, q, scales, minima, cols=16, stride=16, narrow=1)
+    tile = 2 * (4 * 16 + 32 * 8)
+    assert raw.size == tile + 2 * (2 * 16 + 32 * 4)
+    for k in range(64):
+        for n in range(5):
+            block = tile + k // 32 * (2 * 16 + 32 * 4)
+            assert raw[block + 2 * n:][:2].view("<f2")[0] == scales[k // 32, 16 + n]
+            assert raw[block + 16 + 2 * n:][:2].view("<f2")[0] == minima[k // 32, 16 + n]
+            byte = raw[block + 32 + k % 32 * 4 + n // 2]
+            assert byte >> 4 * (n % 2) & 0xf == q[k, 16 + n]
 
 
 def test_weight_bytes():

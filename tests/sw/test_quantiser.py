@@ -5,7 +5,7 @@ import pytest
 
 from headrace.hw.isa import Format
 from headrace.sw.errors import HeadraceError
-from headrace.sw.quantiser import Policy, quantise_weights
+from headrace.sw.quantiser import Policy, joint_format, quantise_weights, widen
 
 
 def _weights(seed=0, k=70, n=9):
@@ -61,3 +61,32 @@ def test_scale_beyond_fp16_is_refused():
 def test_policy_by_tensor():
     policy = Policy(default=Format.W4, tensors=(("head", Format.W8),))
     assert policy.format("head") == Format.W8 and policy.format("layers.0.q") == Format.W4
+
+
+def test_policy_by_kind():
+    policy = Policy(tensors=(("q", Format.W4), ("layers.1.q", None)))
+    assert [policy.format(name) for name in ("layers.0.q", "layers.1.q", "layers.0.kv")] == [
+        Format.W4, None, None]
+
+
+@pytest.mark.parametrize("formats, expected", [
+    ([Format.W4], Format.W4), ([Format.W4A], Format.W4A), ([Format.W8], Format.W8),
+    ([Format.W4, Format.W4A], Format.W4A), ([Format.W4, Format.W8], Format.W8),
+    ([Format.W4A, Format.W8], Format.W8), ([Format.W4, None], Format.W8), ([None], Format.W8),
+])
+def test_format_that_holds_all_parts(formats, expected):
+    assert joint_format(formats) == expected == joint_format(formats[::-1])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-7, 1e4])
+def test_symmetric_int4_fits_into_the_other_formats(scale):
+    found = quantise_weights(_weights() * scale, fmt=Format.W4)
+    for to in (Format.W8, Format.W4A):
+        wide = widen(found, Format.W4, to)
+        assert wide is not None and (wide.minima is not None) == (to == Format.W4A)
+        assert np.array_equal(wide.dequantise(), found.dequantise())
+    assert widen(found, Format.W4A, Format.W8) is None
+    assert widen(found, Format.W8, Format.W4) is None
+    # A minimum of -8 scales would be beyond fp16.
+    large = quantise_weights(_weights() * 1e5, fmt=Format.W4)
+    assert widen(large, Format.W4, Format.W4A) is None

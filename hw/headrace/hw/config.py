@@ -50,8 +50,11 @@ class Config:
         fp32 lanes of the accumulator and of the vector unit, a power of two that divides `cols`.
     softmax_lanes : int
         Scores per cycle of the softmax pipeline.
+    attn_lead : int
+        Blocks of K that attention goes through ahead of a block's V: the softmax has their time.
     group : int
-        Largest quantisation group that the integer sums are wide enough for.
+        Largest quantisation group of weights, a multiple of 16. Attention works in groups of 32
+        on every configuration.
     chunk_positions : int
         Largest number of prompt positions in one pass.
     streams : int
@@ -69,7 +72,8 @@ class Config:
     clk_hz : int
         Clock that reports assume.
     memory, memory_bytes : str, int
-        Memory beside the device: name of its kind, and capacity.
+        Memory beside the device: the DRAM whose timing `--memory preset` simulates, by its name
+        in :data:`headrace.sim.dram.DRAMS`, and capacity.
     burst_beats, outstanding : int
         Longest read burst and most read bursts in flight.
     """
@@ -80,6 +84,7 @@ class Config:
     port_bits: int = 32
     lanes: int = 1
     softmax_lanes: int = 1
+    attn_lead: int = 1
     group: int = 32
     chunk_positions: int = 8
     streams: int = 32
@@ -90,7 +95,7 @@ class Config:
     table_elems: int = 1024
     kv_bytes: int = 16384
     clk_hz: int = 50_000_000
-    memory: str = "SDR SDRAM x16, 133 MHz"
+    memory: str = "sdr-133-x16"
     memory_bytes: int = 32 << 20
     burst_beats: int = 64
     outstanding: int = 16
@@ -105,6 +110,7 @@ class Config:
         self._range("group", 16, 128)
         self._range("chunk_positions", 1, 1024)
         self._range("streams", 1, 1024)
+        self._range("attn_lead", 1, 7)
         self._range("burst_beats", 1, 256)
         self._range("outstanding", 1, 64)
         self._range("clk_hz", 1, 2_000_000_000)
@@ -122,9 +128,6 @@ class Config:
             raise ConfigError(f"softmax_lanes must be 1, 2 or 4, not {self.softmax_lanes}")
         if self.group % 16:
             raise ConfigError(f"group must be a multiple of 16, not {self.group}")
-        if self.rows > self.group:
-            raise ConfigError(f"rows must not exceed group, but {self.rows} > {self.group}: one "
-                              f"row of sums leaves the array per cycle")
         if self.head_dim % 16:
             raise ConfigError(f"head_dim must be a multiple of 16, not {self.head_dim}")
         if self.burst_bytes > 4096:
@@ -133,10 +136,26 @@ class Config:
         if self.streams < self.chunk_positions:
             raise ConfigError(f"streams must be at least chunk_positions, but "
                               f"{self.streams} < {self.chunk_positions}")
-        least = 4 * (self.group + 2) * self.stride
+        if self.v_cols(self.head_dim) * 255 < self.head_dim:
+            raise ConfigError(f"head_dim {self.head_dim} needs at least 2 cols, not {self.cols}: "
+                              f"a head has at most 255 tiles")
+        least = 4 * (self.block + 2) * self.stride
         if self.ring_bytes < least:
-            raise ConfigError(f"ring_bytes must be at least {least}, four blocks of group x cols "
-                              f"with their scales, not {self.ring_bytes}")
+            raise ConfigError(f"ring_bytes must be at least {least}, four blocks of {self.block} "
+                              f"x cols with their scales, not {self.ring_bytes}")
+        if self.kv_bytes < 0:
+            raise ConfigError(f"kv_bytes must not be negative, but is {self.kv_bytes}: 0 leaves "
+                              f"the whole cache in memory")
+        for name, least in (("x_bytes", self.x_word_bytes), ("a_bytes", self.a_word_bytes),
+                            ("table_elems", 16)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name, words in (("x_bytes", self.x_words), ("a_bytes", self.a_words),
+                            ("a_bytes", self.s_words)):
+            if words > 1 << 16:
+                most = getattr(self, name) * (1 << 16) // words
+                raise ConfigError(f"{name} must be at most {most}, not {getattr(self, name)}: "
+                                  f"words have addresses of 16 bits in instructions")
         for name, unit in (("ring_bytes", self.stride), ("x_bytes", self.x_word_bytes),
                            ("kv_bytes", ALIGN)):
             if getattr(self, name) % unit:
@@ -174,9 +193,19 @@ class Config:
         return 1 << (self.cols - 1).bit_length()
 
     @property
+    def stream_waste(self) -> float:
+        """Part of the weight stream that is padding: columns between `cols` and `stride`."""
+        return 1 - self.cols / self.stride
+
+    @property
     def ring_words(self) -> int:
         """Depth of the ring, in words of `stride` bytes."""
         return self.ring_bytes // self.stride
+
+    @property
+    def block(self) -> int:
+        """Rows of the longest block that meets the array: a group of weights, or 32 of a cache."""
+        return max(self.group, KV_BLOCK)
 
     @property
     def scale_bytes(self) -> int:
@@ -212,7 +241,7 @@ class Config:
     @property
     def sum_bits(self) -> int:
         """Width of the signed integer sum of one group, or of one block of attention."""
-        return 1 + (127 * 128 * max(self.group, KV_BLOCK)).bit_length()
+        return 1 + (127 * 128 * self.block).bit_length()
 
     @property
     def col_words(self) -> int:
@@ -229,6 +258,38 @@ class Config:
         n = 1 << (self.cols.bit_length() - 1)
         return math.gcd(n, head_dim)
 
+    def fold(self, n: int) -> int:
+        """Rows of the contraction that a tile of `n` columns takes in one cycle, side by side.
+
+        Column group `j` of the array (columns ``j * n ...``) works on the `j`-th of them. The
+        array folds into groups of `k_cols` columns at the narrowest, and a word of activations
+        has `lanes` values of a stream.
+        """
+        widest = 1 << (self.cols.bit_length() - 1)
+        return max(1, min(self.lanes, widest // max(n, self.k_cols)))
+
+    @property
+    def folds(self) -> int:
+        """The greatest fold of all tiles: activations per row and cycle of the array."""
+        return self.fold(self.k_cols)
+
+    def last_tiles(self, bits: int) -> list[int]:
+        """Widths of the last tile of a matrix of `bits` bits per weight, as log2(stride / n).
+
+        A narrower tile than these would take longer on the array than its words of the ring take
+        to arrive: two cycles each, as a port of half a stride brings them.
+        """
+        if self.cols != self.stride:
+            return [0]
+        widths = [(narrow, self.stride >> narrow) for narrow in range(1, 4)]
+        return [0, *(narrow for narrow, n in widths if n >= self.lanes
+                     and 8 // bits << narrow <= 2 * self.fold(n))]
+
+    def last_tile(self, columns: int, bits: int) -> int:
+        """The narrowest of these that takes the last columns of a matrix."""
+        rest = columns % self.cols or self.cols
+        return max(narrow for narrow in self.last_tiles(bits) if self.stride >> narrow >= rest)
+
     def sub_select(self, n: int) -> int:
         """log2(stride / n): how many rows of `n` bytes share one word of the ring."""
         return (self.stride // n).bit_length() - 1
@@ -239,12 +300,19 @@ class Config:
         return self.streams * (self.col_words + self.head_dim // self.lanes)
 
     @property
+    def p_buffers(self) -> int:
+        """Buffers of probabilities: one for each block that attention has begun and not ended,
+        so that no block ever waits for one."""
+        return self.attn_lead + 1
+
+    @property
     def sram_bytes(self) -> int:
         """On-chip memory in all, buffers of the units included."""
-        score = 2 * self.streams * KV_BLOCK * 5
+        # Of each stream: scores of two blocks; probabilities with three factors; maximum and sum.
+        attention = self.streams * (2 * 4 * KV_BLOCK + self.p_buffers * (KV_BLOCK + 12) + 8)
         return (self.ring_bytes + self.scale_bytes + self.x_bytes + self.a_bytes
                 + 4 * self.s_words + self.kv_bytes + 4 * self.table_elems
-                + self.acc_words * self.x_word_bytes + score)
+                + self.acc_words * self.x_word_bytes + attention)
 
     @property
     def fingerprint(self) -> int:
@@ -259,14 +327,14 @@ PRESETS = {config.name: config for config in (
     Config(name="tiny"),
     Config(name="ecp5", cols=16, port_bits=64, lanes=2, chunk_positions=16, streams=64,
            ring_bytes=32768, x_bytes=65536, a_bytes=32768, table_elems=2048, kv_bytes=32768,
-           clk_hz=75_000_000, memory="DDR3 x16", memory_bytes=256 << 20),
+           clk_hz=75_000_000, memory="ddr3-1600-x16", memory_bytes=256 << 20),
     Config(name="edge", cols=32, port_bits=128, lanes=4, chunk_positions=32, streams=128,
            ring_bytes=131072, x_bytes=262144, a_bytes=163840, table_elems=4096, kv_bytes=65536,
-           clk_hz=200_000_000, memory="DDR3-1600 x16", memory_bytes=1 << 30, outstanding=32),
-    Config(name="wide", cols=128, port_bits=512, lanes=16, softmax_lanes=2, chunk_positions=64,
-           streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144, table_elems=8192,
-           kv_bytes=262144, clk_hz=300_000_000, memory="DDR4-2400 x64", memory_bytes=4 << 30,
-           outstanding=32),
+           clk_hz=200_000_000, memory="ddr3-1600-x16", memory_bytes=1 << 30, outstanding=32),
+    Config(name="wide", cols=128, port_bits=512, lanes=16, softmax_lanes=2, attn_lead=4,
+           chunk_positions=64, streams=256, ring_bytes=1048576, x_bytes=524288, a_bytes=262144,
+           table_elems=8192, kv_bytes=262144, clk_hz=300_000_000, memory="ddr4-2400-x64",
+           memory_bytes=4 << 30, outstanding=32),
 )}
 
 

@@ -10,7 +10,7 @@ from .control import Control, Sequencer
 from .control.control import ADDR_BITS
 from .matmul.matmul import Matmul
 from .memory import MemorySystem
-from .probe import ProbeLayout, observe
+from .probe import ActivityLayout, ProbeLayout, observe, observe_activity
 from .regmap import COUNTERS
 from .softmax import Softmax
 from .vector.vector import Vector
@@ -28,7 +28,7 @@ class Headrace(wiring.Component):
     Parameters
     ----------
     config : Config
-    probe : bool
+    probe, activity : bool
         Add the port of the same name, which changes nothing else.
 
     Members
@@ -41,15 +41,18 @@ class Headrace(wiring.Component):
         Interrupt, a level.
     probe : ``Out(ProbeLayout(config))``
         What instructions write, for simulations; only with `probe`.
+    activity : ``Out(ActivityLayout)``
+        What the engines do, for simulations; only with `activity`.
     """
-    def __init__(self, config: Config, *, probe: bool = False):
+    def __init__(self, config: Config, *, probe: bool = False, activity: bool = False):
         self.config = config
-        self._probe = probe
+        self._probe, self._activity = probe, activity
         super().__init__({
             "axi": Out(AXI4Signature(config.addr_bits, config.port_bits)),
             "ctrl": In(AXI4LiteSignature(ADDR_BITS)),
             "irq": Out(1),
             **({"probe": Out(ProbeLayout(config))} if probe else {}),
+            **({"activity": Out(ActivityLayout)} if activity else {}),
         })
 
     def elaborate(self, platform):
@@ -125,6 +128,10 @@ class Headrace(wiring.Component):
                     softmax.events)
         if self._probe:
             observe(m, self.probe, vector, softmax)
+        if self._activity:
+            observe_activity(m, self.activity, increments=control.increments, busy=control.busy,
+                             memory=memory.events, matmul=matmul.events, vector=vector,
+                             sequencer=sequencer, axi=self.axi)
         return m
 
     def _count(self, m, increments, memory, matmul, vector, softmax):

@@ -43,11 +43,27 @@ COUNTER_DOCS = {
     "vector_busy": "an instruction makes progress",
     "vector_wait_matmul": "waiting for results of the matmul unit",
     "vector_wait_memory": "waiting for a table, a token or an embedding row",
-    "vector_wait_write": "waiting for writes, or for their acknowledgement",
+    "vector_wait_write": "waiting for writes, for their acknowledgement, or for an earlier "
+                         "instruction's",
     "vector_idle": "no command",
     "softmax_busy": "scores or probabilities are in the pipeline",
     "softmax_idle": "no block in the pipeline",
 }
+
+
+#: Counters by what is waited for.
+CAUSES = [(what, ", ".join(f"`{name}`" for name in names)) for what, names in (
+    ("memory", ("port_wait_memory", "matmul_wait_weights", "vector_wait_memory",
+                "vector_wait_write")),
+    ("room in the read-ahead buffer", ("port_buffer_full",)),
+    ("the array and what follows it", ("vector_wait_matmul",)),
+    ("the accumulator", ("matmul_wait_accumulator",)),
+    ("the vector unit", ("matmul_wait_activations",)),
+    ("the softmax pipeline", ("matmul_wait_softmax",)),
+    ("a dependency: an append to the cache", ("port_wait_dependency",)),
+    ("the sequencer: there is no command", ("port_wait_sequencer", "matmul_idle", "vector_idle")),
+    ("blocks of attention", ("softmax_idle",)),
+)]
 
 
 def _table(head, rows):
@@ -113,6 +129,11 @@ zeroed at the start of a run and count while it lasts. END writes all of them, i
 a record of {RECORD_BYTES} bytes per pass into memory.
 
 The `port_`, `matmul_`, `vector_` and `softmax_` counters of one engine add up to `cycles`.
+`headrace run` and `headrace bench` print the causes of waiting, worst first. All end-to-end
+tests and every run of `headrace bench` check these sums, and the bytes of each class against the
+program.
+
+{_table(("an engine waits for", "counters"), CAUSES)}
 
 {_table(("offset", "name", "counts"), counters)}
 

@@ -90,14 +90,14 @@ class SWriteSignature(wiring.Signature):
 class PWriteSignature(wiring.Signature):
     """Write ports of the quantised probabilities and of their factors, from the softmax pipeline.
 
-    `buffer` is the parity of the block in its run. `p_addr` is
+    `buffer` is the number of the block since the reset, modulo ``config.p_buffers``. `p_addr` is
     ``(stream // rows) * (32 // lanes) + token // lanes``.
     """
 
     def __init__(self, config: Config):
         p_words = -(-config.streams // config.rows) * (32 // config.lanes)
         super().__init__({
-            "buffer": Out(1),
+            "buffer": Out(range(config.p_buffers)),
             "p_en": Out(1), "p_addr": Out(range(p_words)), "p_row": Out(range(config.rows)),
             "p_data": Out(words(config.lanes, 8)),
             "scale_en": Out(1), "stream": Out(range(config.streams)), "scale": Out(PScaleLayout),

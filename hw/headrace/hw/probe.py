@@ -1,13 +1,16 @@
-"""Port through which a simulation sees what instructions write."""
+"""Ports through which a simulation sees what instructions write, and what engines do."""
 
+from amaranth import *
 from amaranth.lib import data
 
+from .activity import AMOUNTS, FLAGS, READ_TRACKS, STATES, WORDS
 from .config import Config
 from .interfaces import field
+from .memory.layouts import Target
 from .observation import sources
 
 
-__all__ = ["ProbeLayout", "observe"]
+__all__ = ["ActivityLayout", "ProbeLayout", "observe", "observe_activity"]
 
 
 def ProbeLayout(config: Config):
@@ -52,3 +55,59 @@ def observe(m, probe, vector, softmax):
         for name, value in fields.items():
             value = value.as_value() if hasattr(value, "as_value") else value
             m.d.comb += probe[source][name].eq(value)
+
+
+#: The words of `headrace.hw.activity`, one after the other.
+ActivityLayout = data.StructLayout({
+    "states": data.StructLayout({f"{engine}_{state}": 1 for engine, states in STATES.items()
+                                 for state in states}),
+    **FLAGS,
+    "_": 32 - sum(len(states) for states in STATES.values()) - sum(FLAGS.values()),
+    **{name: signed(32) for name in AMOUNTS},
+})
+assert ActivityLayout.size == 32 * WORDS
+
+#: Which sequence of instructions a beat belongs to.
+_TRACK = {Target.RING: "stream", Target.SCALES: "stream", Target.TABLES: "tables",
+          Target.REQUEST: "requests", Target.PROGRAM: "program"}
+
+
+def observe_activity(m, activity, *, increments, busy, memory, matmul, vector, sequencer, axi):
+    """Drive an `activity` port.
+
+    Parameters
+    ----------
+    increments : IncrementLayout
+        What this cycle adds to the counters while `busy`, so that sums over cycles are theirs.
+    memory, matmul : EventLayout, EventsLayout
+        Events of these units.
+    vector, sequencer : Component
+        Ports for commands and for instructions are looked at.
+    axi : AXI4Signature
+        The memory port.
+    """
+    states, instruction = activity.states, sequencer.instruction
+    waiting = (axi.awvalid & ~axi.awready) | (axi.wvalid & ~axi.wready)
+    for name in increments.shape().members:
+        target = activity if name in AMOUNTS else states
+        m.d.comb += target[name].eq(increments[name])
+    with m.If(axi.wvalid & axi.wready):
+        m.d.comb += states.write_busy.eq(1)
+    with m.Elif(waiting):
+        m.d.comb += states.write_wait_memory.eq(1)
+    with m.Elif(~vector.write_idle):
+        m.d.comb += states.write_wait_response.eq(1)
+    with m.Else():
+        m.d.comb += states.write_idle.eq(1)
+    m.d.comb += [
+        states.sequencer_busy.eq(instruction.valid & instruction.ready),
+        states.sequencer_wait_engine.eq(instruction.valid & ~instruction.ready),
+        states.sequencer_idle.eq(~instruction.valid),
+        activity.count.eq(busy),
+        activity.first.eq(matmul.first),
+        activity.retire.eq(vector.commands.valid & vector.commands.ready),
+    ]
+    with m.Switch(memory.read_target):
+        for target, track in _TRACK.items():
+            with m.Case(target):
+                m.d.comb += activity.track.eq(READ_TRACKS.index(track))

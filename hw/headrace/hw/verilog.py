@@ -24,7 +24,8 @@ _MEMORY = re.compile(
 _ZERO = re.compile(r"= \d+'(?:h0+|d0|b0+);$")
 
 
-def generate(config: Config, fill: str | int | None = None, *, probe: bool = False) -> str:
+def generate(config: Config, fill: str | int | None = None, *, probe: bool = False,
+             activity: bool = False) -> str:
     """Verilog of the device, in one text: module `headrace`, clock ``clk``, reset ``rst``.
 
     Parameters
@@ -36,6 +37,8 @@ def generate(config: Config, fill: str | int | None = None, *, probe: bool = Fal
         bits from this seed. Tables of constants stay as they are.
     probe : bool
         With the port that shows what instructions write, see `docs/check.md`.
+    activity : bool
+        With the port that shows what the engines do, see `docs/report.md`.
 
     Raises
     ------
@@ -45,8 +48,8 @@ def generate(config: Config, fill: str | int | None = None, *, probe: bool = Fal
     if fill is not None and fill != "ones" and (isinstance(fill, bool)
                                                 or not isinstance(fill, int)):
         raise ValueError(f"fill must be None, 'ones' or a seed, not {fill!r}")
-    text = verilog.convert(Headrace(config, probe=probe), name=NAME, strip_internal_attrs=True,
-                           emit_src=False)
+    text = verilog.convert(Headrace(config, probe=probe, activity=activity), name=NAME,
+                           strip_internal_attrs=True, emit_src=False)
     return fill_memories(text, fill)
 
 

@@ -13,10 +13,11 @@ from xml.etree import ElementTree
 
 from headrace.sw.errors import HeadraceError
 
+from .gating import gate
 from .memory import MEMORY_SOURCES
 from .ports import Port, read_ports
 from .tops import TOP, wrap
-from .verilator import Design, build
+from .verilator import CPP, Design, build
 
 
 if TYPE_CHECKING:
@@ -58,12 +59,13 @@ def run_device_bench(verilog: str, module: str, **options: Any) -> dict[str, flo
     :class:`headrace.sim.testbench.BenchSimulation` to drive it.
     """
     wrapper, ports = wrap(verilog)
-    return run_bench({"device.v": verilog, "top.sv": wrapper}, ports, module, top=TOP,
-                     cpp=MEMORY_SOURCES, **options)
+    return run_bench({"device.v": gate(verilog), "top.sv": wrapper}, ports, module, top=TOP,
+                     cpp=MEMORY_SOURCES, driver=CPP / "bench_main.cpp", **options)
 
 
 def run_bench(sources: Mapping[str, str], ports: Sequence[Port], module: str, *, top: str,
-              cpp: Sequence[str] = (), parameters: Mapping[str, Any] | None = None,
+              cpp: Sequence[str] = (), driver: Path | None = None,
+              parameters: Mapping[str, Any] | None = None,
               tests: Sequence[str] | None = None, seed: int = 1, trace: bool = False,
               folder: Path | None = None) -> dict[str, float]:
     """Build `top` and run the cocotb tests of a Python module on it.
@@ -80,6 +82,8 @@ def run_bench(sources: Mapping[str, str], ports: Sequence[Port], module: str, *,
         Top module; no port may have that name.
     cpp : sequence of str
         C++ files of this package to compile with it.
+    driver : pathlib.Path, optional
+        The C++ main program, cocotb's by default.
     parameters : mapping, optional
         What the bench reads as :func:`headrace.sim.testbench.parameters`; JSON values.
     tests : sequence of str, optional
@@ -102,7 +106,7 @@ def run_bench(sources: Mapping[str, str], ports: Sequence[Port], module: str, *,
         A test failed, the simulator crashed, or no test ran.
     """
     runner = _runner()
-    program = _build(sources, ports, top, cpp, trace)
+    program = _build(sources, ports, top, cpp, driver, trace)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as scratch:
         place = Path(folder or scratch)
         results, log = place / "results.xml", place / "bench.log"
@@ -137,7 +141,7 @@ def _passed(results: Path, log: Path, module: str) -> dict[str, float]:
 
 
 def _build(sources: Mapping[str, str], ports: Sequence[Port], top: str, cpp: Sequence[str],
-           trace: bool) -> Path:
+           driver: Path | None, trace: bool) -> Path:
     import cocotb_tools.config
 
     visible = [f'public_flat_rw -module "{top}" -var "{port.name}"\n' for port in ports]
@@ -145,7 +149,7 @@ def _build(sources: Mapping[str, str], ports: Sequence[Port], top: str, cpp: Seq
     main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
     return build(Design(
         top=top, sources={"ports.vlt": "`verilator_config\n" + "".join(visible), **sources},
-        driver=main, output=top, cpp=cpp, trace=trace, label=f"bench of {top}",
+        driver=driver or main, output=top, cpp=cpp, trace=trace, label=f"bench of {top}",
         verilator_flags=("--vpi", "--timescale", "1ns/1ps"),
         link_flags=(f"-Wl,-rpath,{libraries}", f"-L{libraries}", "-lcocotbvpi_verilator")))
 

@@ -37,6 +37,8 @@ class Entry:
         Space that it takes.
     seconds : float
         Time that it took to build.
+    cpu_seconds : float or None
+        Processor time that this took, all programs together; None in old entries.
     used : float
         Time of its last use, seconds since the epoch.
     """
@@ -46,6 +48,7 @@ class Entry:
     label: str
     size_bytes: int
     seconds: float
+    cpu_seconds: float | None
     used: float
 
 
@@ -87,7 +90,8 @@ def entries() -> list[Entry]:
             facts = json.loads(description.read_text())
             found.append(Entry(
                 kind=place.parent.name, key=place.name, label=facts["label"],
-                seconds=facts["seconds"], used=description.stat().st_mtime,
+                seconds=facts["seconds"], cpu_seconds=facts.get("cpu_seconds"),
+                used=description.stat().st_mtime,
                 size_bytes=sum(path.stat().st_size for path in place.rglob("*"))))
     return sorted(found, key=lambda entry: -entry.used)
 
@@ -113,16 +117,23 @@ def clear(older_than_days: float = 0.0) -> int:
 
 
 def _publish(place: Path, label: str, build: Callable[[Path], None]) -> None:
-    start = time.monotonic()
+    start, processor = time.monotonic(), _processor()
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=place.parent))
     try:
         build(work)
-        facts = {"label": label, "seconds": round(time.monotonic() - start, 2)}
+        facts = {"label": label, "seconds": round(time.monotonic() - start, 2),
+                 "cpu_seconds": round(_processor() - processor, 2)}
         (work / "entry.json").write_text(json.dumps(facts))
         work.chmod(0o755)
         work.rename(place)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _processor() -> float:
+    # Of this process and of all that it has waited for.
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 @contextlib.contextmanager

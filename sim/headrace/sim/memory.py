@@ -20,7 +20,8 @@ __all__ = ["MEMORY_SOURCES", "Memory", "MemoryOptions", "ProtocolViolation", "RE
 #: The compiled model: what a build adds to the Verilated design.
 MEMORY_SOURCES = ("axi_checker.cpp", "axi_memory.cpp", "axi_memory_reads.cpp",
                   "axi_memory_writes.cpp", "axi_statistics.cpp", "dram_banks.cpp",
-                  "dram_controller.cpp", "dram_timing.cpp", "memory_api.cpp", "probe.cpp")
+                  "dram_controller.cpp", "dram_timing.cpp", "memory_api.cpp", "probe.cpp",
+                  "activity.cpp")
 
 
 #: Error responses by name.

@@ -7,8 +7,8 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_uint, c_uint32, c_uint6
 __all__ = ["declare"]
 
 
-#: Result and arguments of the functions in ``cpp/memory_api.cpp``, ``traffic.cpp``, ``loop.cpp``
-#: and ``probe.cpp``.
+#: Result and arguments of the functions in ``cpp/memory_api.cpp``, ``traffic.cpp``, ``loop.cpp``,
+#: ``bench_main.cpp``, ``probe.cpp`` and ``activity.cpp``.
 _FUNCTIONS = {
     "headrace_memory_new": (c_void_p, [c_void_p, c_uint64, c_uint64, c_uint]),
     "headrace_memory_delete": (None, [c_void_p]),
@@ -31,9 +31,19 @@ _FUNCTIONS = {
     "headrace_loop_run": (c_int, [c_void_p, c_uint64, c_int]),
     "headrace_loop_write": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(c_uint)]),
     "headrace_loop_read": (c_int, [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_uint)]),
+    "headrace_bench_clock": (None, [c_uint64]),
     "headrace_probe_begin": (None, [c_uint64, POINTER(c_uint), c_uint]),
     "headrace_probe_end": (None, [c_uint64]),
     "headrace_probe_records": (POINTER(c_uint32), [c_uint64, c_uint, POINTER(c_uint64)]),
+    "headrace_activity_begin": (None, [c_uint64, POINTER(c_uint), c_uint64, c_uint64]),
+    "headrace_activity_end": (None, [c_uint64]),
+    "headrace_activity_plan": (None, [c_uint64, c_uint, POINTER(c_uint64), c_uint64]),
+    "headrace_activity_settle": (None, [c_uint64]),
+    "headrace_activity_cycles": (c_uint64, [c_uint64]),
+    "headrace_activity_sums": (POINTER(c_uint64), [c_uint64, POINTER(c_uint64),
+                                                   POINTER(c_uint64)]),
+    "headrace_activity_marks": (POINTER(c_uint64), [c_uint64, c_uint, POINTER(c_uint64),
+                                                    POINTER(c_uint64), POINTER(c_uint64)]),
 }
 
 

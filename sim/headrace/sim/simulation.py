@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.sw.errors import HeadraceError
 
+from .gating import gate
 from .memory import MEMORY_SOURCES, Memory, MemoryOptions
 from .native import declare
 from .ports import read_ports
@@ -46,12 +47,12 @@ class ControlError(HeadraceError):
 
 def build_simulation(verilog: str, *, trace: bool = False) -> Path:
     """The shared library of a device, built unless the cache has it."""
-    wrapper, ports = wrap(verilog, sampled=True)
+    wrapper, ports = wrap(verilog)
     missing = {"irq", "ctrl__awvalid", "ctrl__arvalid"} - {port.name for port in ports}
     if missing:
         raise HeadraceError(f"device {DEVICE!r} has no port {min(missing)!r}: the compiled loop "
                             f"needs irq and a whole AXI4-Lite port 'ctrl'")
-    return build(Design(top=TOP, sources={"device.v": verilog, "top.sv": wrapper},
+    return build(Design(top=TOP, sources={"device.v": gate(verilog), "top.sv": wrapper},
                         cpp=MEMORY_SOURCES, driver="loop.cpp", output="simulation.so",
                         trace=trace, label="compiled loop"))
 
@@ -92,6 +93,7 @@ class Simulation:
         self._loop: int | None = library.headrace_loop_new(
             self.memory.handle, None if trace is None else str(trace).encode())
         self._seconds = 0.0
+        self._processor = 0.0
         self._ran = 0
         self.reset()
 
@@ -125,6 +127,7 @@ class Simulation:
             The device broke a rule of its AXI port.
         """
         start, first = time.perf_counter(), self.cycles
+        processor = time.process_time()
         stop = _CYCLES
         try:
             while stop == _CYCLES and (left := first + max_cycles - self.cycles) > 0:
@@ -133,6 +136,7 @@ class Simulation:
                     progress(self.cycles - first)
         finally:
             self._seconds += time.perf_counter() - start
+            self._processor += time.process_time() - processor
             self._ran += self.cycles - first
         self.memory.check()
         return stop == _INTERRUPT
@@ -146,6 +150,11 @@ class Simulation:
     def simulated_hz(self) -> float:
         """Cycles per second of wall-clock time over all calls of :meth:`run`."""
         return self._ran / self._seconds if self._seconds else 0.0
+
+    @property
+    def processor_hz(self) -> float:
+        """As :attr:`simulated_hz`, per second of this process' processor time."""
+        return self._ran / self._processor if self._processor else 0.0
 
     @property
     def statistics(self) -> dict[str, Any]:

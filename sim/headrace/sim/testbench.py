@@ -92,8 +92,9 @@ class BenchSimulation:
         self._max_cycles = max_cycles
         self.library = declare(ctypes.CDLL(None))
         self.memory = Memory(self.library, memory, bus_bytes, options, base)
-        self._clock: Clock | None = None
+        self._running = False
         self._seconds = 0.0
+        self._processor = 0.0
         self._ran = 0
 
     async def start(self) -> "BenchSimulation":
@@ -101,8 +102,15 @@ class BenchSimulation:
         self._dut.memory.value = self.memory.handle
         self._idle()
         self._dut.ctrl__wstrb.value = 0xF
-        self._clock = await start(self._dut, max_cycles=self._max_cycles)
+        self._run_clock(True)
+        cocotb.start_soon(_watchdog(self._max_cycles))
+        await reset(self._dut)
         return self
+
+    def _run_clock(self, running: bool) -> None:
+        # The clock is a part of the main program, see cpp/bench_main.cpp.
+        self.library.headrace_bench_clock(PERIOD_NS * 1000 // 2 if running else 0)
+        self._running = running
 
     def _idle(self) -> None:
         for name in _CONTROL_INPUTS:
@@ -161,6 +169,7 @@ class BenchSimulation:
     async def run(self, max_cycles: int, until_irq: bool = True, progress: object = None) -> bool:
         """Run until the interrupt is high, or for so many cycles; returns whether it is high."""
         begin, first = time.perf_counter(), self.cycles
+        processor = time.process_time()
         irq, violation = self._dut.irq, self._dut.violation
         if max_cycles > 0 and not (until_irq and irq.value) and not violation.value:
             stops = [Timer(max_cycles * PERIOD_NS, "ns"), RisingEdge(violation)]
@@ -169,6 +178,7 @@ class BenchSimulation:
             await First(*stops)
             await ReadWrite()
         self._seconds += time.perf_counter() - begin
+        self._processor += time.process_time() - processor
         self._ran += self.cycles - first
         self.memory.check()
         return bool(until_irq and irq.value)
@@ -184,6 +194,11 @@ class BenchSimulation:
         return self._ran / self._seconds if self._seconds else 0.0
 
     @property
+    def processor_hz(self) -> float:
+        """As :attr:`simulated_hz`, per second of this process' processor time."""
+        return self._ran / self._processor if self._processor else 0.0
+
+    @property
     def statistics(self) -> dict[str, Any]:
         """Traffic of the memory, see :attr:`headrace.sim.memory.Memory.statistics`."""
         return self.memory.statistics
@@ -191,11 +206,8 @@ class BenchSimulation:
     @resume
     async def close(self) -> None:
         """Stop the clock and free the memory; another simulation of the design may start then."""
-        if self._clock is not None:
+        if self._running:
             # Stopped high, the clock falls before it rises again: the next reset is in time.
             await RisingEdge(self._dut.clk)
-            self._clock.stop()
-            self._clock = None
-            # The clock's task ends before this comes back.
-            await ReadWrite()
+            self._run_clock(False)
         self.memory.close()

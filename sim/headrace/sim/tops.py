@@ -9,7 +9,7 @@ from headrace.sw.errors import HeadraceError
 from .ports import Port, read_ports
 
 
-__all__ = ["DEVICE", "PROBE", "TOP", "wrap"]
+__all__ = ["ACTIVITY", "DEVICE", "PROBE", "TOP", "wrap"]
 
 
 #: Module name of the device, and of the top around it.
@@ -18,6 +18,9 @@ TOP = "headrace_sim"
 
 #: Output of a device that shows what instructions write, see ``headrace.hw.probe``.
 PROBE = "probe"
+
+#: Output of a device that shows what its engines do, see ``headrace.hw.activity``.
+ACTIVITY = "activity"
 
 #: Arguments of the memory's function, in order: what the master drives, with their C types.
 _FROM_MASTER = {
@@ -35,19 +38,18 @@ _FROM_MEMORY = {
 }
 
 
-def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
-         sampled: bool = False) -> tuple[str, list[Port]]:
+def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi") -> tuple[str, list[Port]]:
     """SystemVerilog of the top around `device`, and the ports of that top.
 
-    The AXI port `bus` goes to the memory, and an output `probe`, if there is one, to the log of
-    ``cpp/probe.cpp``; every other port of the device is a port of the top. The top adds
-    ``memory``, the address of the memory object as a number, and ``violation``, high once the
-    protocol checker has stopped the memory.
+    The AXI port `bus` goes to the memory, and outputs `probe` and `activity`, where there are
+    such, to the logs of ``cpp/probe.cpp`` and ``cpp/activity.cpp``; every other port of the device
+    is a port of the top. The top adds ``memory``, the address of the memory object as a number,
+    and ``violation``, high once the protocol checker has stopped the memory.
 
-    Inputs other than the clock reach the device at the falling edge of the clock, in the middle
-    between the edges that it acts on; or, if `sampled`, when one more input, ``sample``, changes.
-    So no logic hangs on the inputs of the top themselves: Verilator would evaluate all of it
-    whenever the clock moves, twice a cycle.
+    Inputs other than the clock reach the device when one more input, ``sample``, changes, which
+    the main programs let happen between the edges that the device acts on. So no logic hangs on
+    the inputs of the top themselves: Verilator would evaluate all of it whenever the clock moves,
+    twice a cycle.
 
     Raises
     ------
@@ -59,11 +61,10 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     _check(ports, device, bus)
     data_bits = ports[f"{bus}__rdata"].width
     inner = [port for name, port in ports.items() if name.startswith(f"{bus}__")
-             or name == PROBE]
+             or name in (PROBE, ACTIVITY)]
     outside = [port for port in ports.values() if port not in inner]
-    top_ports = [*outside, Port("memory", "input", 64), Port("violation", "output", 1)]
-    if sampled:
-        top_ports.append(Port("sample", "input", 1))
+    top_ports = [*outside, Port("memory", "input", 64), Port("sample", "input", 1),
+                 Port("violation", "output", 1)]
     late = [port for port in outside if port.direction == "input" and port.name != "clk"]
 
     def typed(kind: str, signal: str) -> str:
@@ -81,11 +82,10 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
     lines = [f"module {TOP}(", _list(port.declaration for port in top_ports), ");"]
     lines += ["  import \"DPI-C\" function void headrace_memory_tick(", _list(formals), "  );", ""]
     lines += [f"  logic {port.declaration.split('logic ')[1]};" for port in inner]
-    # Before the first falling edge, the device is in reset.
+    # Before they are sampled for the first time, the device is in reset.
     lines += [f"  logic {port.declaration.split('logic ')[1].replace(port.name, _late(port))}"
               f"{' = 1' if port.name == 'rst' else ''};" for port in late]
-    event = "posedge sample, negedge sample" if sampled else "negedge clk"
-    lines += ["", f"  always @({event}) begin"]
+    lines += ["", "  always @(posedge sample, negedge sample) begin"]
     lines += [f"    {_late(port)} <= {port.name};" for port in late]
     lines += ["  end", "", f"  {device} device("]
     lines += [_list(f".{port.name}({_late(port) if port in late else port.name})"
@@ -102,6 +102,11 @@ def wrap(verilog: str, *, device: str = DEVICE, bus: str = "axi",
                          f"input bit [{ports[PROBE].width - 1}:0] port"]), "  );",
                   f"  always @(posedge clk) if (|{PROBE}[31:0]) "
                   f"headrace_probe_tick(memory, {PROBE});"]
+    if ACTIVITY in ports:
+        lines += ["  import \"DPI-C\" function void headrace_activity_tick(",
+                  _list(["input longint unsigned memory",
+                         f"input bit [{ports[ACTIVITY].width - 1}:0] port"]), "  );",
+                  f"  always @(posedge clk) headrace_activity_tick(memory, {ACTIVITY});"]
     lines += ["endmodule", ""]
     return "\n".join(lines), top_ports
 

@@ -16,14 +16,15 @@ from .toolchain import find_compiler
 from .verilator import CPP, compile_library
 
 
-__all__ = ["COMMANDS", "Command", "Traffic"]
+__all__ = ["COMMANDS", "Command", "Traffic", "sequential_read"]
 
 
 #: Commands by their number in ``cpp/dram_banks.h``.
 COMMANDS = ("activate", "precharge", "precharge_all", "read", "write", "refresh")
 
-#: The probe belongs to a design.
-_SOURCES = (*(name for name in MEMORY_SOURCES if name != "probe.cpp"), "traffic.cpp")
+#: The logs belong to a design.
+_SOURCES = (*(name for name in MEMORY_SOURCES if name not in ("probe.cpp", "activity.cpp")),
+            "traffic.cpp")
 
 
 class Command(NamedTuple):
@@ -142,3 +143,25 @@ class Traffic:
 
     def __exit__(self, *_):
         self.close()
+
+
+def sequential_read(options: MemoryOptions, size: int, *, bus_bytes: int, burst_bytes: int,
+                    outstanding: int) -> int:
+    """Cycles in which a memory gives `size` bytes to a master that reads them in sequence.
+
+    Parameters
+    ----------
+    options : MemoryOptions
+        How the memory answers.
+    size : int
+        Bytes, rounded up to whole bursts.
+    bus_bytes, burst_bytes, outstanding : int
+        Port and bursts of the master; it asks as early as it may.
+    """
+    count = -(-size // burst_bytes)
+    # Untouched pages take no space.
+    storage = np.zeros(max(1, count) * burst_bytes, np.uint8)
+    with Traffic(storage, bus_bytes, options) as traffic:
+        ends = traffic.run(np.arange(count, dtype=np.uint64) * burst_bytes,
+                           beats=burst_bytes // bus_bytes, outstanding=outstanding)
+    return int(ends.max(initial=0))

@@ -1,7 +1,8 @@
 """What the driver knows of a machine, and the golden machine behind that interface."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,10 @@ from .compiler.traffic import instruction_traffic, program_traffic
 from .errors import HeadraceError
 from .golden import BusError, GoldenMachine
 from .recording import Recording
+
+
+if TYPE_CHECKING:
+    from .trace import Activity
 
 
 __all__ = ["Device", "DeviceTimeout", "GoldenDevice"]
@@ -105,6 +110,23 @@ class Device(ABC):
     def end_recording(self) -> Recording:
         """Stop; return what was recorded."""
         raise HeadraceError(f"{self.name}: the device cannot record: use its replica")
+
+    def begin_activity(self) -> None:
+        """Record what the engines do from now on, from nothing."""
+        raise HeadraceError(f"{self.name}: the device does not record what its engines do: use a "
+                            f"simulated one that was built with an activity port")
+
+    def plan_activity(self, beats: Mapping[str, Sequence[int]]) -> None:
+        """Say how many beats each instruction of the next run reads, by track."""
+        raise NotImplementedError
+
+    def settle_activity(self) -> int:
+        """End the recording of a run; return the cycles recorded so far."""
+        raise NotImplementedError
+
+    def read_activity(self) -> "Activity":
+        """What was recorded so far."""
+        raise NotImplementedError
 
     def __enter__(self):
         self.open()

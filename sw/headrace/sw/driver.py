@@ -20,8 +20,10 @@ from .compiler import Image
 from .device import Device, GoldenDevice
 from .errors import HeadraceError
 from .localise import PassScalars, Walk
+from .locality import locality
 from .replay import History, Run
-from .statistics import Statistics
+from .statistics import Span, Statistics
+from .trace import Trace, Tracer
 
 
 __all__ = ["DeviceError", "Session"]
@@ -68,6 +70,9 @@ class Session:
         runs again to find the first instruction that went wrong.
     max_cycles : int, optional
         Bound of one pass in cycles; some hundred times what the pass should take by default.
+    trace : bool
+        Record what the engines do in all runs; the device must be able to, see
+        :meth:`Device.begin_activity`.
     progress : callable, optional
         Called now and then during a run, with its cycles so far.
     notify : callable, optional
@@ -90,7 +95,8 @@ class Session:
 
     def __init__(self, device: Device, image: Image, *, base: int | None = None,
                  chunk: int | None = None, passes_per_run: int = 1, check: bool = False,
-                 max_cycles: int | None = None, progress: Callable[[int], None] | None = None,
+                 trace: bool = False, max_cycles: int | None = None,
+                 progress: Callable[[int], None] | None = None,
                  notify: Callable[[str], None] | None = None):
         self.device, self.image = device, image
         self.base = device.memory_base if base is None else base
@@ -113,6 +119,7 @@ class Session:
             self._devices.append(self._mirror)
         for each in self._devices:
             self._configure(each)
+        self._tracer = Tracer(device, image) if trace else None
 
     # Setting up.
 
@@ -228,12 +235,18 @@ class Session:
                   logits=logits, bound=self._bound(positions, passes))
         if self._mirror:
             self._history.steps.append(run)
+        first = Span(kind=kind, position=position, positions=positions, head=head, logits=logits)
+        later = [Span(kind=kind, position=position + positions + index, positions=1, head=True,
+                      logits=logits) for index in range(passes - 1)]
+        if self._tracer:
+            self._tracer.begin([first, *later])
         for device in self._devices:
             run.make(device, self.progress)
             self._check_status(device)
+        if self._tracer:
+            self._tracer.end()
         self.position = position + positions + passes - 1
-        self.statistics.add_run(self.device, self.base, kind, position=position,
-                                positions=positions, passes=passes, head=head)
+        self.statistics.add_run(self.device, self.base, [first, *later])
         if self._mirror:
             self._compare(run)
 
@@ -414,7 +427,21 @@ class Session:
         """Bytes of the cache that the KV buffer holds."""
         return self.image.kv_pinned * ALIGN
 
-    def report(self) -> dict[str, Any]:
-        """Figures of all passes so far, under the names of ``headrace run --json``."""
+    def trace(self) -> Trace | None:
+        """What the engines did in all passes so far; None unless the session records it."""
+        if self._tracer is None:
+            return None
+        passes = self.statistics.passes
+        return self._tracer.trace(self.statistics.spans, [each["cycles"] for each in passes])
+
+    def report(self, trace: Trace | None = None) -> dict[str, Any]:
+        """Figures of all passes so far, under the names of ``headrace run --json``.
+
+        With a `trace` of them, layers and operations have cycles, too.
+        """
+        spans = self.statistics.spans
         return {"check": self.verdict, "clock_hz": self.image.config.clk_hz,
-                **self.statistics.report(), "simulated_hz": self.device.simulated_hz}
+                "stream_waste": self.image.stream_waste,
+                **self.statistics.report(),
+                "locality": locality(self.image, spans, trace.charged if trace else None),
+                "simulated_hz": self.device.simulated_hz}

@@ -1,136 +1,22 @@
-"""Memory layouts of `docs/architecture.md` in NumPy: weights and the cache.
+"""Memory layout of `docs/architecture.md` in NumPy: the cache.
 
 Everything is little-endian, and stored in the order in which the machine reads it.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.hw.config import ALIGN, KV_BLOCK, Config
-from headrace.hw.isa import Format
 
 
-__all__ = ["CacheLayout", "align", "block_words", "interleave_tiles", "pack_weights",
-           "unpack_weights"]
+__all__ = ["CacheLayout", "align"]
 
 
 def align(size: int, unit: int = ALIGN) -> int:
     """Round `size` up to a multiple of `unit`."""
     return -(-size // unit) * unit
-
-
-def block_words(fmt: Format, group: int) -> int:
-    """Words of `stride` bytes in one weight block, headers included."""
-    return {Format.W8: 2 + group, Format.W4: 2 + group // 2, Format.W4A: 4 + group // 2}[fmt]
-
-
-def interleave_tiles(parts: list[NDArray[Any]], cols: int) -> NDArray[Any]:
-    """Interleave matrices of equal shape tile by tile along their last axis.
-
-    Tile ``len(parts) * t + i`` of the result is tile `t` of ``parts[i]``; each part is padded with
-    zeros to whole tiles.
-    """
-    tiles = -(-parts[0].shape[-1] // cols)
-    shape = (*parts[0].shape[:-1], tiles, len(parts), cols)
-    result = np.zeros(shape, parts[0].dtype)
-    for index, part in enumerate(parts):
-        padded = np.zeros((*part.shape[:-1], tiles * cols), part.dtype)
-        padded[..., :part.shape[-1]] = part
-        result[..., index, :] = padded.reshape(*part.shape[:-1], tiles, cols)
-    return result.reshape(*shape[:-3], -1)
-
-
-def _tiles(values: NDArray[Any], cols: int) -> NDArray[Any]:
-    """``[..., n]`` to ``[tiles, ..., cols]``, padded with zeros."""
-    tiles = -(-values.shape[-1] // cols)
-    padded = np.zeros((*values.shape[:-1], tiles * cols), values.dtype)
-    padded[..., :values.shape[-1]] = values
-    return np.moveaxis(padded.reshape(*values.shape[:-1], tiles, cols), -2, 0)
-
-
-def pack_weights(fmt: Format, q: NDArray[np.int8], scales: NDArray[np.float16],
-                 minima: NDArray[np.float16] | None, *, cols: int, stride: int
-                 ) -> NDArray[np.uint8]:
-    """Pack one matrix.
-
-    Parameters
-    ----------
-    fmt : Format
-        W8: values of -128 ... 127; W4: -8 ... 7; W4A: 0 ... 15.
-    q : int8 array, shape (k, n)
-        Values; `k` is a multiple of the group.
-    scales, minima : float16 arrays, shape (k // group, n)
-        Scales, and for W4A minima, per group and column.
-    cols, stride : int
-        Columns of a tile, and bytes of a word.
-
-    Returns
-    -------
-    uint8 array, shape (tiles, k // group, block_words, stride)
-        The matrix as it lies in memory.
-    """
-    groups = scales.shape[0]
-    group = q.shape[0] // groups
-    tiles = -(-q.shape[1] // cols)
-    packed = np.zeros((tiles, groups, block_words(fmt, group), stride), np.uint8)
-    count = 4 if fmt == Format.W4A else 2
-    header = np.zeros((tiles, groups, count // 2, stride), np.dtype("<f2"))
-    header[:, :, 0, :cols] = _tiles(scales, cols)
-    if fmt == Format.W4A:
-        if minima is None:
-            raise ValueError("W4A needs minima")
-        header[:, :, 1, :cols] = _tiles(minima, cols)
-
-    packed[:, :, :count] = header.view(np.uint8).reshape(tiles, groups, count, stride)
-    rows = _tiles(q, cols).reshape(tiles, groups, group, cols)
-    if fmt == Format.W8:
-        packed[:, :, count:, :cols] = rows.view(np.uint8)
-    else:
-        nibbles = np.zeros((tiles, groups, group, stride), np.uint8)
-        nibbles[..., :cols] = rows.view(np.uint8) & 0xf
-        pairs = nibbles.reshape(tiles, groups, -1, 2)
-        packed[:, :, count:] = (pairs[..., 0] | pairs[..., 1] << 4).reshape(
-            tiles, groups, -1, stride)
-    return packed
-
-
-def unpack_weights(fmt: Format, raw: NDArray[np.uint8], *, tiles: int, groups: int, group: int,
-                   cols: int, stride: int
-                   ) -> tuple[NDArray[np.int8], NDArray[np.uint16], NDArray[np.uint16] | None]:
-    """Invert :func:`pack_weights`.
-
-    Returns
-    -------
-    q : int8 array, shape (groups * group, tiles * cols)
-        Values.
-    scales, minima : uint16 arrays, shape (groups, tiles * cols)
-        Bits of the fp16 scales; of the minima for W4A, else None.
-    """
-    count = 4 if fmt == Format.W4A else 2
-    packed = raw.reshape(tiles, groups, block_words(fmt, group), stride)
-    # Flat rows first: with one column a word is shorter than a scale.
-    header = np.ascontiguousarray(packed[:, :, :count]).reshape(tiles, groups, -1).view("<u2")
-    header = header.reshape(tiles, groups, count // 2, stride)[..., :cols]
-
-    def columns(values: NDArray[Any]) -> NDArray[Any]:
-        return np.ascontiguousarray(np.moveaxis(values, 0, -2)).reshape(
-            *values.shape[1:-1], tiles * cols)
-
-    body = packed[:, :, count:]
-    if fmt == Format.W8:
-        rows = body[..., :cols].view(np.int8)
-    else:
-        flat = np.ascontiguousarray(body).reshape(tiles, groups, -1)
-        nibbles = np.stack([flat & 0xf, flat >> 4], axis=-1).reshape(tiles, groups, group, stride)
-        rows = nibbles[..., :cols].view(np.int8)
-        if fmt == Format.W4:
-            rows = (rows ^ 8) - np.int8(8)
-    q = columns(rows.reshape(tiles, groups * group, cols))
-    minima = columns(header[:, :, 1]) if fmt == Format.W4A else None
-    return q, columns(header[:, :, 0]), minima
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -274,14 +275,17 @@ class Observed:
     def _products(self, results: NDArray, index: int, limit: int | None, kind: Op | None
                   ) -> Tensor:
         streams, columns = results.shape
-        shape = (columns // self.config.cols, streams, self.config.cols)
+        cols = self.config.cols
+        tiles, rest = divmod(columns, cols)
         found, written = self._words(index, results.size // self.config.lanes)
 
-        def ordered(values):
-            return values.reshape(shape).swapaxes(0, 1).reshape(streams, columns)
+        def ordered(values: NDArray[Any]) -> NDArray[Any]:
+            full = values.reshape(-1)[:tiles * streams * cols].reshape(tiles, streams, cols)
+            narrow = values.reshape(-1)[full.size:].reshape(streams, rest)
+            return np.concatenate([full.swapaxes(0, 1).reshape(streams, -1), narrow], axis=1)
 
-        tile, column = np.divmod(np.arange(columns), self.config.cols)
-        kept = (tile // 2 if kind == Op.GLU else tile) * self.config.cols + column
+        tile, column = np.divmod(np.arange(columns), cols)
+        kept = (tile // 2 if kind == Op.GLU else tile) * cols + column
         counts = np.ones(columns, bool) if limit is None else kept < limit
         return Tensor("results", ("stream", "column"), ordered(found["values"].view(np.float32)),
                       results, ordered(written), np.broadcast_to(counts, results.shape))

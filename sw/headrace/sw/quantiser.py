@@ -4,6 +4,7 @@ This happens once, on the host, so float64 and any rounding that NumPy offers ar
 the machine only ever sees the integers and the fp16 scales.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from headrace.hw.isa import Format
 from .errors import HeadraceError
 
 
-__all__ = ["Policy", "Quantised", "quantise_weights"]
+__all__ = ["Native", "Policy", "Quantised", "joint_format", "quantise_weights", "widen"]
 
 
 _FP16_MAX = 65504.0
@@ -23,27 +24,51 @@ _FP16_MAX = 65504.0
 _COLUMNS = 4096
 
 
+@dataclass(frozen=True)
+class Native:
+    """How the integers in a file can be taken over.
+
+    Attributes
+    ----------
+    fmt : Format
+        Format of the machine that holds them.
+    exact : bool
+        The machine's weights are the file's to the last bit; otherwise scales are rounded to fp16.
+    """
+
+    fmt: Format
+    exact: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Format of each tensor.
+    """Format of each matrix.
+
+    Whatever the format, integers of the file that fit into it are taken over as they are.
 
     Parameters
     ----------
-    default : Format
-        Format of every matrix that `tensors` does not name.
-    tensors : dict of str to Format
-        Formats of single matrices, by their names in the program (``layers.0.q``, ``head``, ...).
+    default : Format or None
+        Format of every matrix that `tensors` does not name; None is the format that takes the
+        file's integers over, or W8 where it has none.
+    tensors : tuple of (str, Format or None)
+        Formats of single matrices, by their names in the program (``layers.0.q``, ``head``), or of
+        all of a kind (``q``, ``down``): the last one that fits counts.
     group : int
         Values along K that share a scale; part of the numerics.
     """
 
-    default: Format = Format.W8
-    tensors: tuple[tuple[str, Format], ...] = ()
+    default: Format | None = None
+    tensors: tuple[tuple[str, Format | None], ...] = ()
     group: int = 32
 
-    def format(self, name: str) -> Format:
+    def format(self, name: str) -> Format | None:
         """Format of the matrix `name`."""
-        return dict(self.tensors).get(name, self.default)
+        found = self.default
+        for key, fmt in self.tensors:
+            if key in (name, name.rpartition(".")[2]):
+                found = fmt
+        return found
 
 
 @dataclass(frozen=True)
@@ -61,6 +86,29 @@ class Quantised:
         if self.minima is not None:
             w += np.repeat(self.minima.astype(np.float64), group, axis=0)
         return w
+
+
+def joint_format(formats: Sequence[Format | None]) -> Format:
+    """Format of a matrix whose parts could be taken over in `formats`: the smallest one that holds
+    all of them, and W8 if a part cannot be taken over or none does."""
+    found = set(formats)
+    if found == {Format.W4}:
+        return Format.W4
+    return Format.W4A if found and found <= {Format.W4, Format.W4A} else Format.W8
+
+
+def widen(blocks: Quantised, fmt: Format, to: Format) -> Quantised | None:
+    """The same weights, to the last bit, in another format; None if it cannot hold them."""
+    if fmt == to or (fmt, to) == (Format.W4, Format.W8):
+        return blocks
+    if (fmt, to) != (Format.W4, Format.W4A):
+        return None
+    # (q + 8) * s - 8 s: times 8 is exact up to the largest number.
+    with np.errstate(over="ignore"):
+        minima = blocks.scales * np.float16(-8)
+    if not np.isfinite(minima).all():
+        return None
+    return Quantised(blocks.q + np.int8(8), blocks.scales, minima)
 
 
 def _scale(amax: NDArray[np.float64], levels: int, name: str) -> NDArray[np.float16]:

@@ -10,16 +10,21 @@ from cocotb.triggers import RisingEdge
 from headrace.hw.config import Config
 from headrace.sim.testbench import parameters, start
 
-from .model import pack
+from .model import array_cycles, pack
 
 
 def make(config, rng, extreme):
-    """Passes ``(q[r, k], w[k, c], used)``."""
+    """Passes ``(q[r, k], w[k, n], used)``."""
     rows, cols = config.rows, config.cols
     longest = max(config.group, 32)
     if extreme:
         return [(np.full((rows, longest), act), np.full((longest, cols), weight), rows)
                 for act in (-127, 127) for weight in (-128, 127)]
+    if config.folds > 1:
+        widths = [n for n in (cols, 16, 32, 64) if n <= cols]
+        return [(rng.integers(-128, 128, (rows, k)), rng.integers(-128, 128, (k, n)), used)
+                for n in rng.permutation(widths * 3).tolist() for k in (16, 32)
+                for used in (1, rows)]
     lengths = [*range(1, 2 * rows + 3), longest]
     return [(rng.integers(-128, 128, (rows, k)), rng.integers(-128, 128, (k, cols)), used)
             for k in lengths for used in range(1, rows + 1)]
@@ -36,10 +41,9 @@ class Checker:
         self.dut, self.config = dut, config
         self.due = deque()
 
-    def expect(self, cycle, q, w, used):
-        sums = q @ w
-        for r in range(used):
-            self.due.append((cycle + 3 + r, sums[r].tolist(), int(q[r].sum())))
+    def expect(self, cycle, sums):
+        for r, (*columns, act_sum) in enumerate(sums):
+            self.due.append((cycle + 3 + r, columns, act_sum))
 
     def step(self, cycle):
         now = bool(self.due) and self.due[0][0] == cycle
@@ -48,7 +52,7 @@ class Checker:
             _, sums, act_sum = self.due.popleft()
             bits, word = self.config.sum_bits, int(self.dut.o.value)
             found = [signed(word >> bits * c & (1 << bits) - 1, bits)
-                     for c in range(self.config.cols)]
+                     for c in range(len(sums))]
             assert found == sums, f"cycle {cycle}: {found}, not {sums}"
             assert self.dut.o_acts.value.to_signed() == act_sum, f"cycle {cycle}: o_acts"
 
@@ -63,14 +67,16 @@ async def sums_of_passes(dut):
     checker = Checker(dut, config)
     cycle = -1
 
-    async def step(valid=0, last=0, used=None, acts=None, weights=None):
+    async def step(valid=0, last=0, used=None, acts=None, weights=None, narrow=0):
         # What is driven after an edge belongs to the cycle that begins there. What no pass needs
         # is garbage.
         nonlocal cycle
         dut.valid.value = valid
         dut.last.value = last if valid else chance.getrandbits(1)
         dut.used.value = chance.randint(0, config.rows) if used is None else used
-        dut.acts.value = (chance.getrandbits(8 * config.rows) if acts is None
+        if hasattr(dut, "narrow"):
+            dut.narrow.value = narrow if valid else chance.getrandbits(2)
+        dut.acts.value = (chance.getrandbits(8 * config.rows * config.folds) if acts is None
                           else pack(acts, 8))
         dut.weights.value = (chance.getrandbits(8 * config.cols) if weights is None
                              else pack(weights, 8))
@@ -81,17 +87,19 @@ async def sums_of_passes(dut):
     apart = 0
     for q, w, used in make(config, rng, given["extreme"]):
         # The last products of two passes are as far apart as the former has rows.
-        for _ in range(max(0, apart - len(w))):
+        cycles, sums = array_cycles(config, q, w, rng)
+        narrow = 0 if w.shape[1] == config.cols else config.sub_select(w.shape[1])
+        for _ in range(max(0, apart - len(cycles))):
             await step()
         while chance.random() < given["stall"]:
             await step()
-        for i in range(len(w)):
-            last = i == len(w) - 1
+        for i, (acts, weights) in enumerate(cycles):
+            last = i == len(cycles) - 1
             if last:
-                checker.expect(cycle + 1, q, w, used)
+                checker.expect(cycle + 1, sums[:used])
                 if given["spoil"]:
-                    w[i, 0] ^= 1
-            await step(1, int(last), used if last else None, q[:, i], w[i])
+                    weights[0] ^= 1
+            await step(1, int(last), used if last else None, acts, weights, narrow)
         apart = used
     for _ in range(config.rows + 4):
         await step()

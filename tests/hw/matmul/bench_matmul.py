@@ -58,11 +58,12 @@ class Sink:
 
 
 class Softmax:
-    """Far side of scores and probabilities: two buffers, filled in the order of the blocks."""
+    """Far side of scores and probabilities: buffers in turn, in the order of the blocks."""
 
-    def __init__(self, dut, traffic, pace, scores):
+    def __init__(self, dut, traffic, pace, scores, buffers):
         self.dut, self.traffic, self.pace, self.scores = dut, traffic, pace, scores
-        self.block, self.free, self.work, self.need = 0, 2, deque(), 0
+        self.block, self.work, self.need = 0, deque(), 0
+        self.buffers = self.free = buffers
         self.idle()
 
     def idle(self):
@@ -72,7 +73,7 @@ class Softmax:
     def step(self):
         dut = self.dut
         self.free += int(dut.p_free.value)
-        assert self.free <= 2, "a buffer was freed twice"
+        assert self.free <= self.buffers, "a buffer was freed twice"
         self.idle()
         blocks = self.traffic.probabilities
         if not self.work and self.block < len(blocks) and self.free:
@@ -85,7 +86,7 @@ class Softmax:
                 self.work.append(("done",))
         if self.work and self.pace():
             kind, *values = self.work.popleft()
-            dut.p_write__buffer.value = self.block % 2
+            dut.p_write__buffer.value = self.block % self.buffers
             if kind == "p":
                 for name, value in zip(("addr", "row", "data"), values):
                     put(dut, f"p_write__p_{name}", value)
@@ -184,7 +185,7 @@ async def streams(dut):
     scores = Sink(dut, "scores", pace, traffic.scores)
     blocks = Sink(dut, "blocks", pace,
                   [BlockLayout.const(fields).as_bits() for fields in traffic.blocks])
-    softmax = Softmax(dut, traffic, pace, scores)
+    softmax = Softmax(dut, traffic, pace, scores, config.p_buffers)
     activations = Activations(dut, traffic, pace)
     events = Events(dut, config)
     activations.step(0)
@@ -215,7 +216,7 @@ async def streams(dut):
         done = (not commands.queue and not weights.queue and not softmax.work
                 and results.taken == len(results.expected)
                 and scores.taken == len(scores.expected)
-                and blocks.taken == len(blocks.expected) and softmax.free == 2)
+                and blocks.taken == len(blocks.expected) and softmax.free == softmax.buffers)
         idle_tail = idle_tail + 1 if done else 0
 
     assert freed == len(traffic.weights)

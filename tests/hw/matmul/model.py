@@ -54,6 +54,29 @@ def pack(values, bits):
     return word
 
 
+def array_cycles(config, q, w, rng):
+    """A pass ``q[r, k]``, ``w[k, n]`` as the array takes it, and what leaves.
+
+    Returns
+    -------
+    cycles : list of (activations, weights)
+        Flat lists; what is not used is random.
+    sums : list of list
+        Per row the sums of those columns that are used, then that of the activations.
+    """
+    k, n = w.shape
+    fold = config.fold(n) if n < config.cols else 1
+    steps = k // fold
+    acts = rng.integers(-128, 128, (steps, config.rows, config.folds))
+    acts[:, :, :fold] = q.reshape(len(q), steps, fold).swapaxes(0, 1)
+    weights = rng.integers(-128, 128, (steps, config.cols))
+    weights[:, :fold * n] = w.reshape(steps, fold * n)
+    groups = [q[:, j::fold] @ w[j::fold] for j in range(fold)]
+    sums = np.concatenate([*groups, q.sum(axis=1, keepdims=True)], axis=1)
+    return ([(a.ravel().tolist(), b.tolist()) for a, b in zip(acts & 255, weights & 255)],
+            sums.tolist())
+
+
 def lane_words(config, rows):
     """Words of `lanes` values of each row of fp32 numbers."""
     return [pack(bits, 32) for row in rows
@@ -82,11 +105,14 @@ def scale_writes(scales, s_base, s_stride):
 
 
 def pack_weights(config, w, w_scale, w_min, fmt):
-    """Words of a block `w[k, n]` with its header."""
-    stride, cols = config.stride, config.cols
+    """Words of a block `w[k, n]` with its header; with fewer columns than the array, narrow."""
+    cols = w.shape[1]
+    stride, slots = config.stride, config.stride
+    if cols < config.cols:
+        stride, slots = cols, slots // 2
     parts = []
     for part in (w_scale, w_min) if fmt == Format.W4A else (w_scale,):
-        header = np.zeros(stride, np.uint16)
+        header = np.zeros(slots, np.uint16)
         header[:cols] = part
         parts.append(header.view(np.uint8))
     if fmt == Format.W8:
@@ -103,10 +129,12 @@ def pack_weights(config, w, w_scale, w_min, fmt):
 
 def add_matmul(traffic, config, *, q, act_scale, w, w_scale, w_min, group, fmt, a_base, s_base,
                last_only, positions, position=0, wait_a=1):
-    """Append a MATMUL of `q[s, k]`, `w[k, tiles * cols]`, `w_scale[g, tiles * cols]`."""
+    """Append a MATMUL of `q[s, k]`, `w[k, n]`, `w_scale[g, n]`; a rest of columns is narrow."""
     streams, k = q.shape
     cols = config.cols
-    groups, tiles = k // group, w.shape[1] // cols
+    last = w.shape[1] % cols
+    narrow = config.sub_select(last) if last else 0
+    groups, tiles = k // group, -(-w.shape[1] // cols)
     a_stride, s_stride = k // config.lanes, groups
     writes = (activation_writes(config, q, a_base, a_stride),
               scale_writes(act_scale, s_base, s_stride))
@@ -122,14 +150,17 @@ def add_matmul(traffic, config, *, q, act_scale, w, w_scale, w_min, group, fmt, 
                              w_min=None if affine is None else from_fp16(affine))
         traffic.results += [(word, int(as_bits(ONE))) for word in lane_words(config, acc)]
     code = encode(Op.MATMUL, wait_a=wait_a, last_only=last_only, group16=group // 16, fmt=int(fmt),
+                  narrow=narrow,
                   k_groups=groups, a_base=a_base, a_stride=a_stride, s_base=s_base,
                   s_stride=s_stride, addr=0, words=len(words), tiles=tiles)
     traffic.commands.append((code, position, positions))
     traffic.activations.append(writes)
     traffic.weights += words
-    traffic.macs += streams * k * tiles * cols
-    traffic.scale_bytes += groups * tiles * config.stride * (4 if fmt == Format.W4A else 2)
-    traffic.busy += tiles * k * -(-streams // config.rows)
+    sets = -(-streams // config.rows)
+    traffic.macs += streams * k * w.shape[1]
+    traffic.busy += sets * (k * (tiles - (last > 0)) + (k // config.fold(last) if last else 0))
+    traffic.scale_bytes += (groups * (2 * tiles - (last > 0)) * config.stride
+                            * (2 if fmt == Format.W4A else 1))
 
 
 def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, positions, n_rep, scale,
@@ -201,14 +232,16 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
                                       s_stride))
     for i, place in enumerate(sequence):
         stream_k(*place)
-        if i:
-            stream_v(*sequence[i - 1])
-    stream_v(*sequence[-1])
+        if i >= config.attn_lead:
+            stream_v(*sequence[i - config.attn_lead])
+    for place in sequence[-config.attn_lead:]:
+        stream_v(*place)
 
     code = encode(Op.ATTN, wait_a=1, v_select=config.sub_select(vn), v_tiles=hd // vn, pitch=0,
                   a_base=a_base, a_stride=a_stride, s_base=s_base, s_stride=s_stride, addr=0,
                   heads=heads, n_rep=n_rep, head_dim=hd, scale=int(as_bits(scale)))
     traffic.commands.append((code, position, positions))
     traffic.activations.append(writes)
-    length = hd * (KV_BLOCK // kn) + KV_BLOCK * (hd // vn)
+    length = (hd * (KV_BLOCK // kn) // config.fold(kn)
+              + KV_BLOCK * (hd // vn) // config.fold(vn))
     traffic.busy += len(sequence) * sets * length

@@ -46,11 +46,12 @@ class Maker:
         return self.rng.integers(low, high + 1, shape)
 
     def matmul(self, *, positions, groups=2, tiles=2, group=32, fmt=Format.W8, last_only=0,
-               extreme=False, same=False, wild=False):
-        """A MATMUL; `same` makes every product as large as it can be, of one sign."""
+               extreme=False, same=False, wild=False, last=0):
+        """A MATMUL; `same` makes every product as large as it can be, of one sign; `last` is the
+        width of a narrow tile behind the full ones."""
         config = self.config
         streams = 1 if last_only else positions
-        k, n = groups * group, tiles * config.cols
+        k, n = groups * group, tiles * config.cols + last
         low, high = {Format.W8: (-128, 127), Format.W4: (-8, 7), Format.W4A: (0, 15)}[fmt]
         q = self.ints(-127, 127, streams, k, extreme=extreme)
         w = self.ints(low, high, k, n, extreme=extreme)
@@ -123,6 +124,29 @@ def make(config, name, seed):
         if rows > 1:
             maker.attn(positions=most, n_rep=max(1, config.streams // most), heads=1, head_dim=16,
                        position=20)
+    elif name == "lead":
+        # More blocks than any lead, heads of one block, fewer blocks than the lead, one.
+        maker.attn(positions=min(2, most), n_rep=min(2, config.streams // min(2, most)), heads=3,
+                   head_dim=16, position=94)
+        maker.attn(positions=1, n_rep=min(3, config.streams), heads=9, head_dim=16, position=3)
+        maker.matmul(positions=1, groups=1, tiles=1)
+        maker.attn(positions=1, n_rep=1, heads=1, head_dim=16, position=63)
+        maker.attn(positions=1, n_rep=1, heads=1, head_dim=16, position=0, extreme=True)
+    elif name == "narrow":
+        for fmt in (Format.W8, Format.W4, Format.W4A):
+            for narrow in config.last_tiles(8 if fmt == Format.W8 else 4)[1:]:
+                last = config.stride >> narrow
+                maker.matmul(positions=1, groups=2, fmt=fmt, tiles=1, last=last)
+                maker.matmul(positions=min(rows + 1, most), groups=1, fmt=fmt, tiles=0, last=last,
+                             group=16)
+                maker.matmul(positions=min(2, most), groups=3, fmt=fmt, tiles=0, last=last,
+                             last_only=1)
+                maker.matmul(positions=min(rows, most), groups=1, fmt=fmt, tiles=1, last=last,
+                             same=True, group=cap)
+            maker.matmul(positions=1, groups=1, fmt=fmt, tiles=1)
+    elif name == "drain":
+        # All rows of the array in passes whose lengths differ: the shorter ones follow at once.
+        maker.attn(positions=most, n_rep=2, heads=1, head_dim=48, position=20)
     elif name == "prefill":
         maker.matmul(positions=most, groups=4, tiles=4)
         maker.matmul(positions=most, groups=2, tiles=4)

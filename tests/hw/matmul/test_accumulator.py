@@ -18,11 +18,25 @@ CONFIGS = {
     "2 lanes": Config(rows=3, cols=6, lanes=2, ring_bytes=8192, streams=8),
 }
 
+#: Tiles of 16 to 64 columns in up to so many column groups; the last have rows of so many words
+#: that they leave before they have entered.
+FOLDED = {
+    4: Config(rows=1, cols=128, lanes=8, ring_bytes=32768, streams=4, chunk_positions=4),
+    2: Config(rows=1, cols=100, lanes=2, ring_bytes=32768, streams=4, chunk_positions=4),
+}
+
 
 def make(config, streams, groups, seed, *, words):
-    """Rows ``(fields, sums, act_sum, scales, minima)`` and the result of each last one."""
+    """Rows ``(fields, sums, act_sum, scales, minima)`` and the result of each last one.
+
+    Rows of less than `col_words` words belong to narrow tiles; their sums come in column groups,
+    with anything in the columns behind.
+    """
     rng = np.random.default_rng(seed)
     cols = words * config.lanes
+    narrow, fold = 0, 1
+    if cols < config.cols:
+        narrow, fold = config.sub_select(cols), config.fold(cols)
     rows, results = [], []
     acc = None
     for g in range(groups):
@@ -39,8 +53,11 @@ def make(config, streams, groups, seed, *, words):
                 "addr": s * words, "words": words, "act_scale": int(as_bits(act[s])),
                 "rescale": int(as_bits(rescale[s])), "row_scale": int(as_bits(row_scale[s])),
                 "first": int(g == 0), "last": int(last), "scores": streams % 2, "scaled": 1,
-                "affine": int(affine)}
-            rows.append((fields, (q[s] @ w).tolist(), int(q[s].sum()), scales, minima))
+                "affine": int(affine),
+                **({"narrow": narrow} if config.folds > 1 else {})}
+            sums = rng.integers(-1000, 1000, config.cols)
+            sums[:fold * cols] = np.concatenate([q[s, j::fold] @ w[j::fold] for j in range(fold)])
+            rows.append((fields, sums.tolist(), int(q[s].sum()), scales, minima))
             if last:
                 scale = None if streams % 2 else fields["row_scale"]
                 results += [(tuple(as_bits(acc[s]).tolist()[i:i + config.lanes]), scale)
@@ -66,7 +83,7 @@ def run(dut, rows, expected, stall, *, seed=1):
             if queue:
                 fields, sums, act_sum, scales, minima = queue[0]
                 ctx.set(dut.row, fields)
-                ctx.set(dut.sums, sums + [0] * (config.cols - len(sums)))
+                ctx.set(dut.sums, sums)
                 ctx.set(dut.act_sum, act_sum)
                 word = ctx.get(dut.word) if len(dut.word) else 0
                 part = slice(word * lanes, (word + 1) * lanes)
@@ -123,3 +140,16 @@ def test_narrow_rows():
     config = CONFIGS["2 lanes"]
     rows, results = make(config, 4, 5, 9, words=2)
     run(Accumulator(config), rows, results, 0.3)
+
+
+@pytest.mark.parametrize("folds", FOLDED)
+def test_column_groups_are_added(folds):
+    """Rows of every width follow each other."""
+    config = FOLDED[folds]
+    assert config.folds == folds
+    rows, results = [], []
+    for n in (config.cols, 32, 16, 64, 16, 32, 64, config.cols):
+        words = n // config.lanes
+        for part, into in zip(make(config, 2, 2, n, words=words), (rows, results)):
+            into.extend(part)
+    run(Accumulator(config), rows, results, 0.2)

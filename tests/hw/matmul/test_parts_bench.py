@@ -18,6 +18,7 @@ ARRAYS = {
     "1x1": Config(rows=1, cols=1, ring_bytes=65536),
     "3x5": Config(rows=3, cols=5, ring_bytes=65536),
     "8x4, groups of 128": Config(rows=8, cols=4, group=128, ring_bytes=65536),
+    "2x64, two folds": Config(rows=2, cols=64, lanes=4, ring_bytes=65536),
 }
 
 _verilog = {}

@@ -134,7 +134,8 @@ class Harness:
             ports[name] = Value.cast(getattr(self.dut.events, name))
         for name in ("valid", "code", "addr"):
             ports[f"error.{name}"] = Value.cast(getattr(self.dut.error, name))
-        for name in ("freed", "appended", "reset", "resetting", "write_idle"):
+        for name in ("freed", "appended", "reset", "resetting", "write_idle",
+                     "append_idle"):
             ports[name] = getattr(self.dut, name)
         return ports
 

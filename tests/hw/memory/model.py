@@ -79,12 +79,16 @@ class MemoryModel:
             result.append((name, self.take(self.base + 64 * block + offset, size, word, "kv",
                                            hit=hit)))
 
+        def v_part(block):
+            part(block, 128 + 32 * head_dim, 32 * head_dim, config.stride, "weights")
+
         for i, block in enumerate(blocks):
             part(block, 0, 128, 2 * config.softmax_lanes, "kv_scales")
             part(block, 128, 32 * head_dim, config.stride, "weights")
-            if i:
-                part(blocks[i - 1], 128 + 32 * head_dim, 32 * head_dim, config.stride, "weights")
-        part(blocks[-1], 128 + 32 * head_dim, 32 * head_dim, config.stride, "weights")
+            if i >= config.attn_lead:
+                v_part(blocks[i - config.attn_lead])
+        for block in blocks[-config.attn_lead:]:
+            v_part(block)
         return result
 
     def fetch(self, addr, count):

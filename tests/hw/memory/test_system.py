@@ -30,6 +30,19 @@ def test_order_of_the_cache(config):
     scenario.settle()
 
 
+@pytest.mark.parametrize("lead", [2, 3, 7])
+def test_order_of_the_cache_with_a_lead(lead):
+    # More blocks than the lead, as many, fewer, one; a head of one block; weights in between.
+    config = Config(rows=3, cols=5, port_bits=64, ring_bytes=1088, outstanding=2, attn_lead=lead)
+    scenario = Scenario(config, stall=0.3, seed=lead)
+    scenario.attn(300, 54, 3, 16, 64, 31)
+    scenario.attn(100, 36, 1, 16, 31 * lead - 2, 1)
+    scenario.matmul(3, 9)
+    scenario.attn(500, 36, 2, 16, 0, 1)
+    scenario.attn(700, 66, 1, 32, 0, 1)
+    scenario.settle(limit=20000)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_strobes_wrong_for_narrow_writes_on_wide_buses(name):
     config = CONFIGS[name]

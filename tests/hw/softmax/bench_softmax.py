@@ -76,8 +76,8 @@ class Sink:
         config = self.config
         p_en, scale_en, done = (self.value(name) for name in ("p_en", "scale_en", "done"))
         if p_en or scale_en or done:
-            assert self.value("buffer") == self.number % 2
-            assert len(self.unfreed) < 2, "a write without a free buffer"
+            assert self.value("buffer") == self.number % config.p_buffers
+            assert len(self.unfreed) < config.p_buffers, "a write without a free buffer"
         if p_en:
             row_set, word = divmod(self.value("p_addr"), 32 // config.lanes)
             stream = row_set * config.rows + self.value("p_row")
@@ -139,16 +139,16 @@ async def blocks_match_the_model(dut):
         cycle += 1
 
     if options["hold"]:
-        assert sink.most_unfreed == 2
+        assert sink.most_unfreed == config.p_buffers
     schedule = Schedule(config)
     frames = sum(max(block.fields["streams"], schedule.gap) for block in blocks)
     fill = 2 * (schedule.frames + 1) * schedule.frame
     dut._log.info("%d cycles, %d busy, %d in frames", cycle, busy, frames * schedule.frame)
     if options["bounded"]:
-        # Limited by the pipeline, by the scores, or by the two buffers of P, which a block holds
-        # from its start until it is freed: whichever is slower.
+        # Limited by the pipeline, by the scores, or by the buffers of P, which a block holds from
+        # its start until it is freed: whichever is slower.
         words = max(block.fields["streams"] for block in blocks) * 32 // config.lanes
         limit = max(frames * schedule.frame, len(blocks) * (words + 4),
                     len(blocks) * (max(block.fields["streams"] for block in blocks) * schedule.frame
-                                   + schedule.done + 4) / 2)
+                                   + schedule.done + 4) / config.p_buffers)
         assert cycle <= limit + words + fill

@@ -30,6 +30,8 @@ def make(name, seed):
         return make_run(rng, heads=2, streams=1, n_rep=1, position=130)
     if name == "two streams":
         return make_run(rng, heads=1, streams=2, n_rep=2, position=200)
+    if name == "four streams":
+        return make_run(rng, heads=1, streams=4, n_rep=4, position=700)
     if name == "full":
         return make_run(rng, heads=1, streams=16, n_rep=4, position=220)
     raise ValueError(f"no scenario {name!r}")

@@ -23,10 +23,11 @@ def config_of(**sizes):
 
 CONFIGS = {
     "1 lane": config_of(cols=8, rows=3, lanes=1),
-    "1 lane, 2 scales": config_of(cols=5, rows=1, lanes=1, softmax_lanes=2),
+    "1 lane, 2 scales": config_of(cols=5, rows=1, lanes=1, softmax_lanes=2, attn_lead=2),
     "2 lanes": config_of(cols=10, rows=4, lanes=2, softmax_lanes=2),
     "4 lanes": config_of(cols=4, rows=3, lanes=4, softmax_lanes=4),
-    "16 lanes, 2 for softmax": config_of(cols=48, rows=5, lanes=16, softmax_lanes=2),
+    "16 lanes, 2 for softmax": config_of(cols=48, rows=5, lanes=16, softmax_lanes=2,
+                                         attn_lead=4),
 }
 
 _verilog = {}
@@ -67,6 +68,11 @@ def test_no_write_into_a_buffer_that_is_not_free(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_one_score_per_lane_and_cycle_less_one_slot_per_stream(name):
     run(name, "full", bounded=True)
+
+
+def test_rate_of_four_streams():
+    """A decode step with four query heads per K/V head: 32 scores in a frame of 17 cycles."""
+    run("16 lanes, 2 for softmax", "four streams", bounded=True)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

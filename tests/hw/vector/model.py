@@ -74,7 +74,12 @@ class VectorModel:
         self.instructions = []
 
     def run(self, op, *, position=0, positions=1, index=0, logits=0, **fields):
-        """Execute one instruction."""
+        """Execute one instruction.
+
+        The last tile of results is as narrow as it can be.
+        """
+        if op in (Op.STORE, Op.ADD, Op.LOGITS):
+            fields["narrow"] = self.config.last_tile(fields["limit"], 8)
         code = int.from_bytes(encode(op, **fields), "little")
         self.streams["commands"].append(const(
             CommandLayout, code=code, position=position, positions=positions, index=index, head=1,
@@ -213,13 +218,20 @@ class VectorModel:
             self.streams["results"].append(pack([*word, scale]))
         return values.reshape(-1)
 
+    def tile_words(self, tile):
+        """Words of a row of results in a tile."""
+        narrow = getattr(self.f, "narrow", 0)
+        if narrow and tile == self.f.tiles - 1:
+            return (self.config.stride >> narrow) // self.config.lanes
+        return self.config.col_words
+
     def columns(self, update):
         """`update(tile, x, f)` gives the bits of new elements of X."""
         for tile in range(self.f.tiles):
             for p, _ in self.turns:
-                values = self.results(self.config.col_words)
+                values = self.results(self.tile_words(tile))
                 start = self.place(tile) * self.config.cols
-                keep = max(0, min(self.config.cols, self.f.limit - start))
+                keep = max(0, min(len(values), self.f.limit - start))
                 at = self.vector(p, start, keep)
                 self.x[at] = update(tile, self.x[at], values[:keep])
 
@@ -276,7 +288,7 @@ class VectorModel:
 
     def logits_op(self):
         f, config = self.f, self.config
-        values = np.concatenate([self.results(config.col_words) for _ in range(f.tiles)])
+        values = np.concatenate([self.results(self.tile_words(t)) for t in range(f.tiles)])
         kept = n.from_bits(values[:f.limit])
         best = 0
         for column in range(1, f.limit):
@@ -440,6 +452,9 @@ def special(model):
         model.run(Op.ROPE, post_a=0, **x, **a, **hds, **scalars)
         model.source = source
         model.run(Op.ADD, last_only=flag, limit=columns, tiles=tiles, **x, **scalars)
+        # A last tile of one word; the only one, and behind a full one.
+        model.run(Op.STORE, last_only=flag, limit=lanes, tiles=1, **x, **scalars)
+        model.run(Op.ADD, last_only=0, limit=config.cols + lanes, tiles=2, **x, **scalars)
         for gelu in (0, 1):
             model.run(Op.GLU, last_only=flag, gelu=gelu, limit=columns, tiles=2 * tiles, **x,
                       **scalars)

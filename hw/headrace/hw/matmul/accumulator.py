@@ -9,7 +9,7 @@ from ..formats import FP32
 from ..fp import Adder, FromFP16, FromInt, Multiplier
 from ..fp.pipeline import Pipeline
 from ..interfaces import ResultLayout, words
-from .layouts import RowLayout
+from .layouts import RowLayout, fold_log2, narrow_values
 from .row_queue import RowQueue
 
 
@@ -32,8 +32,8 @@ class Accumulator(wiring.Component):
     with +0, and a `last` row leaves instead of being stored. Weight scales are 1 in attention.
 
     A row takes as many cycles as it has words. A word that is still in the pipeline is not read:
-    the next row then waits, and nothing else does. When an output is full the whole pipeline
-    stands still.
+    the next row then waits, and nothing else does. When an output is full, or nothing is inside,
+    the whole pipeline stands still.
 
     Latency: `latency` cycles from a row to its result.
 
@@ -63,7 +63,7 @@ class Accumulator(wiring.Component):
                         + Multiplier.latency)
         self.latency = 1 + self.product + 2 * Adder.latency
         #: Cycles from the read of a word of storage to the first read of what was written then.
-        self.loop = 1 + Multiplier.latency + 2 * Adder.latency + 1
+        self.loop = 2 + Multiplier.latency + 2 * Adder.latency + 1
         super().__init__({
             "row_valid": In(1), "take": Out(1), "row": In(RowLayout(config)),
             "sums": In(data.ArrayLayout(signed(config.sum_bits), config.cols)),
@@ -114,14 +114,11 @@ class Accumulator(wiring.Component):
             with m.If(go):
                 m.d.sync += word.eq(Mux(final, 0, word + 1))
         m.d.comb += [self.take.eq(en & go & final), row_scales.i.eq(row.row_scale),
-                     row_scales.en.eq(self.take & result_row)]
+                     # With the first word: a long row leaves before its last word has entered.
+                     row_scales.en.eq(en & go & result_row & (word == 0))]
 
-        sums = Signal(lanes * config.sum_bits)
-        with m.Switch(word):
-            for w in range(col_words):
-                with m.Case(w) if w < col_words - 1 else m.Default():
-                    m.d.comb += sums.eq(Cat(self.sums[w * lanes + i] for i in range(lanes)))
-        sums = pipe.reg(sums, "sums")
+        groups = [pipe.reg(self._group(m, j, row, word), f"sums_{j}")
+                  for j in range(config.folds)]
         scales = [pipe.reg(Mux(row.scaled, self.scales[i], _ONE_FP16), f"scale_{i}")
                   for i in range(lanes)]
         minima = [pipe.reg(self.minima[i], f"minimum_{i}") for i in range(lanes)]
@@ -132,9 +129,13 @@ class Accumulator(wiring.Component):
         # Control, one entry per stage from here on.
         stages = self.latency
         valid = [Signal(name=f"valid_{i}") for i in range(stages)]
+        # Something is under way. The pipeline rests without it: less power, and a simulator
+        # skips what does not move.
+        moving = Signal()
         with m.If(en):
-            m.d.sync += Cat(valid).eq(Cat(go, valid[:-1]))
-        read_at = self.product - Multiplier.latency - 1
+            m.d.sync += [Cat(valid).eq(Cat(go, valid[:-1])),
+                         moving.eq(Cat(go, valid[:-1]).any())]
+        read_at = self.product - Multiplier.latency - 2
         add_at = self.product + Adder.latency
 
         def control(value, name, begin, end):
@@ -160,7 +161,7 @@ class Accumulator(wiring.Component):
                      write.en.eq(en & valid[-1] & ~lasts[stages - 1])]
 
         # Lanes. The numbers are stages, counted from the registers above.
-        rescale = delay(rescale, read_at + 1, "rescale_late")
+        rescale = delay(rescale, read_at + 2, "rescale_late")
         scale_act = delay(act_scale, FromFP16.latency, "act_scale_late")
         act_total = unit(self._from_act_sum, name="from_act_sum", a=act_sum)
         act_late = self._from_act_sum.latency
@@ -169,15 +170,17 @@ class Accumulator(wiring.Component):
         act_late += Multiplier.latency
         totals = []
         for i in range(lanes):
-            total = sums[i * config.sum_bits:(i + 1) * config.sum_bits].as_signed()
+            part = slice(i * config.sum_bits, (i + 1) * config.sum_bits)
             late = self.product - Multiplier.latency
+            total = self._added([group[part].as_signed() for group in groups])
             number = unit(self._from_sums[i], name=f"from_sum_{i}",
                           a=delay(total, late - self._from_sum, f"sum_late_{i}"))
             factor = unit(Multiplier(), name=f"scale_mul_{i}", a=scale_act,
                           b=unit(FromFP16(), name=f"from_scale_{i}", a=scales[i]))
             factor = delay(factor, late - FromFP16.latency - Multiplier.latency, f"factor_{i}")
             product = unit(Multiplier(), name=f"sum_mul_{i}", a=number, b=factor)
-            old = Mux(firsts[read_at + 1], 0, read.data[32 * i:32 * (i + 1)])
+            # Block memory is slow to answer, hence the register.
+            old = pipe.reg(Mux(firsts[read_at + 1], 0, read.data[32 * i:32 * (i + 1)]), f"old_{i}")
             kept = unit(Multiplier(), name=f"rescale_mul_{i}", a=old, b=rescale)
             total = unit(Adder(), name=f"add_{i}", a=kept, b=product)
             minimum = unit(FromFP16(), name=f"from_minimum_{i}",
@@ -197,7 +200,8 @@ class Accumulator(wiring.Component):
         m.d.comb += [
             write.data.eq(total), Value.cast(results.i.values).eq(total),
             results.i.row_scale.eq(row_scales.o), Value.cast(score_queue.i).eq(total),
-            en.eq(~(leaves & Mux(to_scores, score_queue.full, results.full))),
+            en.eq((self.row_valid | moving)
+                  & ~(leaves & Mux(to_scores, score_queue.full, results.full))),
             score_queue.en.eq(en & leaves & to_scores),
             results.en.eq(en & leaves & ~to_scores),
             row_scales.take.eq(results.en & finals[stages - 1]),
@@ -208,3 +212,34 @@ class Accumulator(wiring.Component):
         ]
 
         return m
+
+    def _group(self, m, j, row, word):
+        """Word of the sums of column group `j`; zero if the tile is not folded so often."""
+        config = self.config
+        lanes = config.lanes
+        sums = Signal(lanes * config.sum_bits, name=f"group_{j}")
+
+        def choose(first, count):
+            with m.Switch(word):
+                for w in range(count):
+                    with m.Case(w) if w < count - 1 else m.Default():
+                        m.d.comb += sums.eq(Cat(self.sums[(first + w) * lanes + i]
+                                                for i in range(lanes)))
+
+        if j == 0:
+            choose(0, config.col_words)
+            return sums
+        with m.Switch(row.narrow):
+            for narrow in narrow_values(config):
+                if j >> fold_log2(config, narrow) == 0:
+                    words = (config.stride >> narrow) // lanes
+                    with m.Case(narrow):
+                        choose(j * words, words)
+        return sums
+
+    def _added(self, groups):
+        """Sum of the column groups, which is as wide as each of them."""
+        while len(groups) > 1:
+            groups = [(a + b)[:self.config.sum_bits].as_signed()
+                      for a, b in zip(groups[::2], groups[1::2])]
+        return groups[0]

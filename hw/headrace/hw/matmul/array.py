@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import words
+from .layouts import column_groups, fold_log2, narrow_shape, narrow_values
 
 
 __all__ = ["SystolicArray"]
@@ -15,7 +16,9 @@ class SystolicArray(wiring.Component):
     """``rows x cols`` cells that each add up one integer sum of a pass.
 
     In each cycle of a pass one row of ``cols`` weights and one activation per row enter. An
-    activation meets all columns of its row at once; row ``r`` works ``r`` cycles later than row 0,
+    activation meets all columns of its row at once, or with a fold of the tile its column group:
+    group ``j`` then adds up the products of every ``2**fold``-th index along K from ``j`` on, and
+    whoever takes the sums adds the groups. Row ``r`` works ``r`` cycles later than row 0,
     and the weights move down one row per cycle. So the sums of a row are complete together, those
     of consecutive rows in consecutive cycles, and one row leaves per cycle. Sums are exact.
 
@@ -30,8 +33,11 @@ class SystolicArray(wiring.Component):
     -------
     weights : ``In(ArrayLayout(8, cols))``
         Weights, int8.
-    acts : ``In(ArrayLayout(8, rows))``
-        Activations, int8, all of the same index along K as `weights`.
+    acts : ``In(ArrayLayout(8, rows * folds))``
+        Activations, int8, of the same indices along K as `weights`: those of row ``r`` from
+        ``r * folds`` on.
+    narrow : ``In(narrow_shape(config))``
+        log2(stride / columns of the tile), which decides the fold.
     valid : ``In(1)``
         The inputs belong to a pass.
     last : ``In(1)``
@@ -50,7 +56,8 @@ class SystolicArray(wiring.Component):
         self.act_sum_bits = config.sum_bits - 7
         super().__init__({
             "weights": In(words(config.cols, 8)),
-            "acts": In(words(config.rows, 8)),
+            "acts": In(words(config.rows * config.folds, 8)),
+            "narrow": In(narrow_shape(config)),
             "valid": In(1),
             "last": In(1),
             "used": In(range(config.rows + 1)),
@@ -75,18 +82,28 @@ class SystolicArray(wiring.Component):
         keep = reg(self.valid & ~self.last, "keep_in")
         columns = [reg(self.weights[c], f"w_0_{c}") for c in range(cols)]
         totals = []
+        groups = column_groups(config)
+        narrow = self.narrow
         for r in range(rows):
-            act = self.acts[r]
-            for step in range(r + 1):
-                act = reg(act, f"a_{r}_{step}")
+            acts = Cat(self.acts[r * config.folds + j] for j in range(config.folds))
+            for step in range(r):
+                acts = reg(acts, f"a_{r}_{step}")
+            # Each column group chooses its activation at the entry of the row.
+            by_column = {}
+            for i, (choice, members) in enumerate(groups.items()):
+                act = reg(self._chosen(m, acts, narrow, choice), f"a_{r}_{r}_{i}", 8)
+                by_column |= dict.fromkeys(members, act)
+            act_sum = reg(self._added(m, acts, narrow), f"a_{r}_sum")
+            if config.folds > 1:
+                narrow = reg(narrow, f"narrow_{r}")
             if r:
                 columns = [reg(w, f"w_{r}_{c}") for c, w in enumerate(columns)]
             keep = reg(keep, f"keep_{r}")
             row = []
             for c, w in enumerate(columns):
-                prod = reg(act.as_signed() * w.as_signed(), f"prod_{r}_{c}", signed(16))
+                prod = reg(by_column[c].as_signed() * w.as_signed(), f"prod_{r}_{c}", signed(16))
                 row.append(self._cell(m, prod, keep, config.sum_bits, f"{r}_{c}"))
-            delayed = reg(act.as_signed(), f"act_{r}")
+            delayed = reg(act_sum, f"act_{r}")
             row.append(self._cell(m, delayed, keep, self.act_sum_bits, f"{r}_acts"))
             totals.append(row)
 
@@ -113,6 +130,33 @@ class SystolicArray(wiring.Component):
                      self.o_acts.eq(outs[-1])]
 
         return m
+
+    def _chosen(self, m, acts, narrow, choice):
+        """Activation of a column group."""
+        if not choice:
+            return acts[:8]
+        act = Signal(8)
+        with m.Switch(narrow):
+            for value, index in choice:
+                with m.Case(value):
+                    m.d.comb += act.eq(acts[8 * index:8 * index + 8])
+            with m.Default():
+                m.d.comb += act.eq(acts[:8])
+        return act
+
+    def _added(self, m, acts, narrow):
+        """Sum of the activations of a row that enter in this cycle."""
+        folds = self.config.folds
+        added = []
+        for j in range(folds):
+            takes = [value for value in narrow_values(self.config)
+                     if j >> fold_log2(self.config, value) == 0]
+            used = Cat(narrow == value for value in takes).any() if j else 1
+            added.append(Mux(used, acts[8 * j:8 * j + 8], 0).as_signed() if j
+                         else acts[:8].as_signed())
+        while len(added) > 1:
+            added = [a + b for a, b in zip(added[::2], added[1::2])]
+        return added[0]
 
     @staticmethod
     def _cell(m, addend, keep, bits, name):

@@ -6,18 +6,62 @@ from amaranth.lib import data
 from ..config import KV_BLOCK, Config
 
 
-__all__ = ["PassLayout", "RowLayout", "SCALE_SLOTS", "macs_bits", "select_values"]
+__all__ = ["PassLayout", "RowLayout", "SCALE_SLOTS", "column_groups", "fold_log2", "in_buffer",
+           "macs_bits", "narrow_shape", "narrow_values", "walk_values"]
 
 
 #: Blocks whose weight scales are held at once. A block frees its slot with its last row.
 SCALE_SLOTS = 4
 
 
-def select_values(config: Config):
-    """Values that the sub-row selection can take: log2 of the rows in one word of the ring."""
+def narrow_values(config: Config):
+    """Values of `narrow`, log2(stride / columns of a tile); 0 is a full tile."""
     dims = range(16, config.head_dim + 1, 16)
-    return sorted({0, 1, config.sub_select(config.k_cols),
+    return sorted({*config.last_tiles(8), config.sub_select(config.k_cols),
                    *(config.sub_select(config.v_cols(dim)) for dim in dims)})
+
+
+def in_buffer(config: Config, buffer, size, addr):
+    """Address of word `addr` of a buffer of probabilities, in a memory of all of `size` words."""
+    if size & (size - 1) == 0:
+        return Cat(addr[:size.bit_length() - 1], buffer)
+    return Array(size * i for i in range(config.p_buffers))[buffer] + addr
+
+
+def fold_log2(config: Config, narrow: int):
+    """log2 of the rows that a tile takes per cycle."""
+    return (config.fold(config.stride >> narrow) if narrow else 1).bit_length() - 1
+
+
+def walk_values(config: Config):
+    """log2 of the cycles that a word of the ring lasts; 4-bit rows of a full tile last two."""
+    return sorted({0, 1, *(narrow - fold_log2(config, narrow)
+                           for narrow in narrow_values(config))})
+
+
+def narrow_shape(config: Config):
+    """Shape of `narrow` where it only tells folds apart: nothing if there is none."""
+    return unsigned(2 if config.folds > 1 else 0)
+
+
+def column_groups(config: Config):
+    """Which of the activations of a cycle a column takes, for each value of `narrow`.
+
+    Returns
+    -------
+    dict
+        From the choice, a tuple of ``(narrow, index)`` with `index` above 0, to the columns that
+        make it. Columns that a tile does not use take any.
+    """
+    result = {}
+    for column in range(config.cols):
+        choice = []
+        for narrow in narrow_values(config):
+            index = column // (config.stride >> narrow)
+            if 0 < index < 1 << fold_log2(config, narrow):
+                choice.append((narrow, index))
+        result.setdefault(tuple(choice), []).append(column)
+    return result
 
 
 def macs_bits(config: Config):
@@ -33,6 +77,8 @@ def PassLayout(config: Config):
         "v": 1,                                 # V: activations are probabilities
         "length": 8,                            # rows of K
         "select": 2,                            # log2 of rows in one word of the ring
+        "narrow": 2,                            # log2(stride / columns of the tile)
+        "fold": range(config.folds.bit_length()),   # log2 of rows in one cycle
         "nibbles": 1,                           # int4
         "affine": 1,                            # unsigned int4, with minima
         "rows": range(config.rows + 1),         # used rows of the array
@@ -68,6 +114,7 @@ def RowLayout(config: Config):
     return data.StructLayout({
         "addr": range(config.acc_words),        # first word of storage
         "words": range(config.col_words + 1),
+        "narrow": narrow_shape(config),         # log2(stride / columns of the tile)
         "act_scale": 32,
         "rescale": 32,
         "row_scale": 32,

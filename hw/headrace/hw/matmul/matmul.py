@@ -17,7 +17,7 @@ from ..interfaces import (
 from .accumulator import Accumulator
 from .array import SystolicArray
 from .feeder import Feeder
-from .layouts import SCALE_SLOTS, RowLayout, macs_bits
+from .layouts import SCALE_SLOTS, RowLayout, macs_bits, narrow_shape
 from .ring import BlockRing
 from .row_queue import RowQueue
 from .scale_slots import ScaleSlots
@@ -30,10 +30,13 @@ __all__ = ["EventsLayout", "Matmul"]
 
 
 def EventsLayout(config: Config):
-    """What the unit did in a cycle: exactly one of the first six is 1."""
+    """What the unit did in a cycle: exactly one of the first six is 1.
+
+    `first` is a pulse in the cycle before the first pass of an instruction begins to stream.
+    """
     return data.StructLayout({
         "busy": 1, "wait_weights": 1, "wait_activations": 1, "wait_softmax": 1,
-        "wait_accumulator": 1, "idle": 1,
+        "wait_accumulator": 1, "idle": 1, "first": 1,
         "macs": macs_bits(config),
         "scale_bytes": range(4 * config.stride + 1),
     })
@@ -66,7 +69,8 @@ class Matmul(wiring.Component):
     blocks : ``Out(stream.Signature(BlockLayout))``
         One entry per K block, before its scores.
     p_write : ``In(PWriteSignature)``
-        Probabilities. At most two blocks are complete and not freed.
+        Probabilities. At most `p_buffers` blocks are complete and not freed; the buffers take
+        turns.
     p_free : ``Out(1)``
         Pulse: the oldest block of probabilities is not needed any more.
     events : ``Out(EventsLayout)``
@@ -115,25 +119,20 @@ class Matmul(wiring.Component):
         connect(m, accumulator.results, flipped(self.results))
         connect(m, accumulator.scores, flipped(self.scores))
 
-        # Tokens: activations by number, probabilities by the buffers that hold them.
+        # Tokens: activations and blocks of probabilities that are complete, by number.
         work = walker.passes.payload
         start = Signal()
         a_tokens = Signal(8)
-        p_tokens = Signal(2)
-        p_buffers = Signal(2)            # the oldest in bit 0
-        p_buffer = Signal()              # of the present V block
-        buffer = Signal()
+        p_tokens = Signal(range(config.p_buffers + 1))
+        p_next = Signal(range(config.p_buffers))     # buffer of the next V block
+        p_buffer = Signal.like(p_next)               # ... of the present one
+        buffer = Signal.like(p_next)
         take_p = start & work.wait_p
         m.d.sync += [a_tokens.eq(a_tokens + self.a_ready - (start & work.wait_a)),
                      p_tokens.eq(p_tokens + self.p_write.done - take_p)]
-        kept = Mux(take_p, p_buffers[1], p_buffers[0])
-        with m.If(self.p_write.done):
-            # An entry behind those that stay.
-            m.d.sync += p_buffers.eq(Mux(p_tokens == Mux(take_p, 1, 0),
-                                         self.p_write.buffer, Cat(kept, self.p_write.buffer)))
-        with m.Elif(take_p):
-            m.d.sync += p_buffers.eq(p_buffers >> 1)
-        m.d.comb += buffer.eq(Mux(work.wait_p, p_buffers[0], p_buffer))
+        with m.If(take_p):
+            m.d.sync += p_next.eq(Mux(p_next == config.attn_lead, 0, p_next + 1))
+        m.d.comb += buffer.eq(Mux(work.wait_p, p_next, p_buffer))
         with m.If(start):
             m.d.sync += p_buffer.eq(buffer)
 
@@ -159,31 +158,49 @@ class Matmul(wiring.Component):
         index = Signal(7)
         length = Signal(8)
         spacing = Signal(8)
-        select = Signal(2)
+        steps = Signal(8)                # cycles of the next pass
+        walk = Signal(2)
+        fold = Signal.like(work.fold)
+        narrow = Signal(narrow_shape(config))
         nibbles = Signal()
         affine = Signal()
+        short_header = Signal()          # one word of scales, one of minima
         used = Signal.like(work.rows)
         active = Signal()
         closes = Signal()
         frees_p = Signal()
         block_words = Signal.like(work.words)
-        m.d.comb += run.eq(active & (index < length))
+        m.d.comb += [run.eq(active & (index < length)), steps.eq(work.length >> work.fold)]
         ends = active & (spacing == 0)
+
+        # Cycles until the last row of the pass before has left the array. Where passes can be
+        # shorter than the array is deep, a short one must not end before that.
+        draining = Signal()
+        if config.rows > 16 // config.folds:
+            due = Signal(9)
+            m.d.comb += draining.eq(due > steps)
+            with m.If(start):
+                m.d.sync += due.eq(steps + work.rows - 1)
+            with m.Elif(due != 0):
+                m.d.sync += due.eq(due - 1)
 
         blocked = Signal(4)
         m.d.comb += [
             blocked[0].eq(work.wait_a & (a_tokens == 0)),
             blocked[1].eq(work.wait_p & (p_tokens == 0)),
             blocked[2].eq(work.opens & (ring.available < work.words)),
-            blocked[3].eq((room < work.rows) | (opens_slot & (slots_used == SCALE_SLOTS))),
+            blocked[3].eq((room < work.rows) | (opens_slot & (slots_used == SCALE_SLOTS))
+                          | draining),
             start.eq(walker.passes.valid & (spacing == 0) & ~blocked.any()),
             walker.passes.ready.eq(start),
         ]
         with m.If(start):
             m.d.sync += [
-                active.eq(1), index.eq(0), length.eq(work.length), select.eq(work.select),
-                spacing.eq(Mux(work.length < work.rows, work.rows, work.length) - 1),
+                active.eq(1), index.eq(0), length.eq(steps), walk.eq(work.select - work.fold),
+                fold.eq(work.fold), narrow.eq(work.narrow),
+                spacing.eq(Mux(steps < work.rows, work.rows, steps) - 1),
                 nibbles.eq(work.nibbles), affine.eq(work.affine), used.eq(work.rows),
+                short_header.eq(work.narrow != 0),
                 closes.eq(work.closes), frees_p.eq(work.free_p), block_words.eq(work.words),
             ]
         with m.Elif(active):
@@ -197,9 +214,10 @@ class Matmul(wiring.Component):
         word_masks = Array((1 << value) - 1 for value in range(4))
         m.d.comb += [
             ring.start.eq(start), ring.opens.eq(work.opens), ring.words.eq(work.words),
-            ring.header.eq(work.header), ring.fetch.eq(run & ((index & word_masks[select]) == 0)),
+            ring.header.eq(work.header), ring.fetch.eq(run & ((index & word_masks[walk]) == 0)),
             feeder.start.eq(start), feeder.addr.eq(work.addr), feeder.from_p.eq(work.v),
-            feeder.buffer.eq(buffer), feeder.fetch.eq(run & ((index & (config.lanes - 1)) == 0)),
+            feeder.buffer.eq(buffer), feeder.fold.eq(fold),
+            feeder.fetch.eq(run & ((index & (C(config.lanes - 1) >> fold)) == 0)),
             feeder.p_en.eq(self.p_write.p_en), feeder.p_buffer.eq(self.p_write.buffer),
             feeder.p_addr.eq(self.p_write.p_addr), feeder.p_row.eq(self.p_write.p_row),
             feeder.p_data.eq(self.p_write.p_data),
@@ -212,19 +230,21 @@ class Matmul(wiring.Component):
         streaming = [run]
         last = [run & (index + 1 == length)]
         uses = [used]
+        narrows = [narrow]
         for stage in range(1, 3):
-            for chain, name in ((streaming, "streaming"), (last, "last"), (uses, "used")):
+            for chain, name in ((streaming, "streaming"), (last, "last"), (uses, "used"),
+                                (narrows, "narrow")):
                 register = Signal(chain[-1].shape(), name=f"{name}_{stage}")
                 m.d.sync += register.eq(chain[-1])
                 chain.append(register)
-        m.d.sync += [unpacker.fresh.eq(ring.fetch), unpacker.select.eq(select),
+        m.d.sync += [unpacker.fresh.eq(ring.fetch), unpacker.walk.eq(walk),
                      unpacker.nibbles.eq(nibbles), unpacker.affine.eq(affine)]
         m.d.comb += [
             unpacker.word.eq(ring.word),
             array.weights.eq(unpacker.o), array.acts.eq(feeder.o), array.valid.eq(streaming[2]),
-            array.last.eq(last[2]), array.used.eq(uses[2]),
-            slots.en.eq(ring.header_valid), slots.slot.eq(slot), slots.index.eq(ring.header_index),
-            slots.header.eq(ring.header_word),
+            array.last.eq(last[2]), array.used.eq(uses[2]), array.narrow.eq(narrows[2]),
+            slots.en.eq(ring.header_valid), slots.slot.eq(slot), slots.header.eq(ring.header_word),
+            slots.index.eq(Mux(short_header, ring.header_index << 1, ring.header_index)),
         ]
 
         # Behind the array: the description of a row is always there before its sums.
@@ -261,7 +281,7 @@ class Matmul(wiring.Component):
         with m.Else():
             # A pass starts on an array that was empty: its first cycle is the next one.
             m.d.comb += events.idle.eq(1)
-        m.d.comb += [events.macs.eq(tagger.macs),
+        m.d.comb += [events.macs.eq(tagger.macs), events.first.eq(start & work.s_start),
                      events.scale_bytes.eq(Mux(start & work.opens,
                                                work.header * config.stride, 0))]
 

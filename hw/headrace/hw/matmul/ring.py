@@ -15,8 +15,8 @@ class BlockRing(wiring.Component):
 
     Words with even and with odd addresses are in two memories. While a pass reads its rows one
     after the other, the header of its block, which lies directly before them, is read from the
-    memory that the rows do not use: words 1, 0, 2, 3 of the header in the first cycles of the
-    first pass. So headers cost no cycle.
+    memory that the rows do not use: words 1, 0, 2, 3 of the header, as far as it has them, in the
+    first cycles of the first pass. So headers cost no cycle.
 
     Latency: 1 cycle from `fetch` to `word`, and from the read of a header word to `header_valid`.
 
@@ -97,11 +97,12 @@ class BlockRing(wiring.Component):
         # addresses, so words 1 and 0; W4 reads a word of rows in every second cycle only.
         step = Signal(2)
         index = Signal(2)
-        m.d.comb += index.eq(Mux(step[1], step, step ^ 1))
+        single = Signal()                # a header of one word
+        m.d.comb += index.eq(Mux(step[1] | single, step, step ^ 1))
         head = wrapped(begin + index, "header_addr")
         m.d.sync += [self.header_valid.eq(left != 0), self.header_index.eq(index)]
         with m.If(self.start):
-            m.d.sync += step.eq(0)
+            m.d.sync += [step.eq(0), single.eq(self.header == 1)]
         with m.Elif(left != 0):
             m.d.sync += [step.eq(step + 1), left.eq(left - 1)]
 

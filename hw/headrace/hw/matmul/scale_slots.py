@@ -15,8 +15,9 @@ __all__ = ["ScaleSlots"]
 class ScaleSlots(wiring.Component):
     """Headers of blocks, one per slot, read `lanes` columns at a time.
 
-    Words 0 and 1 of a header are the fp16 scales, words 2 and 3 the fp16 minima. Reads are
-    combinational, from distributed memory. What was never written is undefined.
+    Words 0 and 1 of a header are the fp16 scales, words 2 and 3 the fp16 minima; of a narrow tile
+    there are words 0 and 2 only. Reads are combinational, from distributed memory. What was never
+    written is undefined.
 
     Members
     -------

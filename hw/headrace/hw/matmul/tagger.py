@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import KV_BLOCK, Config
 from ..formats import ONE_BITS
 from ..interfaces import PScaleLayout, SWriteSignature
-from .layouts import SCALE_SLOTS, PassLayout, RowLayout, macs_bits
+from .layouts import SCALE_SLOTS, PassLayout, RowLayout, in_buffer, macs_bits
 
 
 __all__ = ["RowTagger"]
@@ -16,9 +16,9 @@ __all__ = ["RowTagger"]
 class RowTagger(wiring.Component):
     """Walk over the rows of a pass, one per cycle, and describe each.
 
-    Holds the memory of activation scales and the factors of the probabilities (two buffers). Scale
-    addresses, storage addresses and useful products are running sums; streams continue
-    from pass to pass of a block.
+    Holds the memory of activation scales and the factors of the probabilities (`p_buffers`
+    buffers). Scale addresses, storage addresses and useful products are running sums; streams
+    continue from pass to pass of a block.
 
     Latency: row ``r`` of a pass is read in cycle ``1 + r`` after `start` and leaves one cycle
     later. Passes start at least as many cycles apart as they have rows.
@@ -33,7 +33,7 @@ class RowTagger(wiring.Component):
         A pass begins: sample `work`, `buffer` and `slot`.
     work : ``In(PassLayout(config))``
         The pass.
-    buffer : ``In(1)``
+    buffer : ``In(range(p_buffers))``
         Buffer of the probabilities that it uses.
     slot : ``In(range(SCALE_SLOTS))``
         Slot of the weight scales that it uses.
@@ -46,10 +46,10 @@ class RowTagger(wiring.Component):
         self.config = config
         super().__init__({
             "s_write": In(SWriteSignature(config)),
-            "p_en": In(1), "p_buffer": In(1), "p_stream": In(range(config.streams)),
-            "p_scale": In(PScaleLayout),
-            "start": In(1), "work": In(PassLayout(config)), "buffer": In(1),
-            "slot": In(range(SCALE_SLOTS)),
+            "p_en": In(1), "p_buffer": In(range(config.p_buffers)),
+            "p_stream": In(range(config.streams)), "p_scale": In(PScaleLayout),
+            "start": In(1), "work": In(PassLayout(config)),
+            "buffer": In(range(config.p_buffers)), "slot": In(range(SCALE_SLOTS)),
             "o_valid": Out(1), "o": Out(RowLayout(config)), "macs": Out(macs_bits(config)),
         })
 
@@ -58,7 +58,7 @@ class RowTagger(wiring.Component):
         config = self.config
 
         work = Signal(PassLayout(config))
-        buffer = Signal()
+        buffer = Signal.like(self.buffer)
         slot = Signal.like(self.slot)
         left = Signal(range(config.rows + 1))
         s_head = Signal(16)              # scale of stream 0 in group 0 of the head
@@ -99,16 +99,19 @@ class RowTagger(wiring.Component):
         s_write = scales.write_port()
         s_read = scales.read_port()
         m.submodules.factors = factors = memory.Memory(
-            shape=unsigned(Shape.cast(PScaleLayout).width), depth=2 * config.streams, init=[])
+            shape=unsigned(Shape.cast(PScaleLayout).width),
+            depth=config.p_buffers * config.streams, init=[])
         p_write = factors.write_port()
         p_read = factors.read_port()
         m.d.comb += [
             s_write.en.eq(self.s_write.en), s_write.addr.eq(self.s_write.addr),
             s_write.data.eq(self.s_write.data),
             s_read.en.eq(active & ~work.v), s_read.addr.eq(s_row + work.group),
-            p_write.en.eq(self.p_en), p_write.addr.eq(Cat(self.p_buffer, self.p_stream)),
+            p_write.en.eq(self.p_en),
+            p_write.addr.eq(in_buffer(config, self.p_buffer, config.streams, self.p_stream)),
             p_write.data.eq(self.p_scale),
-            p_read.en.eq(active & work.v), p_read.addr.eq(Cat(buffer, stream)),
+            p_read.en.eq(active & work.v),
+            p_read.addr.eq(in_buffer(config, buffer, config.streams, stream)),
         ]
 
         # One cycle later, beside the data.
@@ -118,6 +121,7 @@ class RowTagger(wiring.Component):
         m.d.sync += [
             self.o_valid.eq(active), from_p.eq(work.v),
             tag.addr.eq(storage), tag.words.eq(work.row_words), tag.first.eq(work.first),
+            tag.narrow.eq(work.narrow),
             tag.last.eq(work.last), tag.scores.eq(work.attn & ~work.v), tag.scaled.eq(~work.attn),
             tag.affine.eq(work.affine), tag.slot.eq(slot),
             tag.release.eq(work.closes & ~work.attn & (left == 1)),
@@ -136,11 +140,14 @@ class RowTagger(wiring.Component):
         useful = Signal.like(self.macs)
         with m.If(~work.attn):
             m.d.comb += useful.eq((work.length >> 4) * (16 * config.cols))
+            for narrow in config.last_tiles(8)[1:]:
+                with m.If(work.narrow == narrow):
+                    m.d.comb += useful.eq((work.length >> 4) * (16 * config.stride >> narrow))
         with m.Elif(work.v):
-            with m.Switch(work.select):
-                for select in range(4):
-                    with m.Case(select):
-                        m.d.comb += useful.eq(count * (config.stride >> select))
+            with m.Switch(work.narrow):
+                for narrow in range(4):
+                    with m.Case(narrow):
+                        m.d.comb += useful.eq(count * (config.stride >> narrow))
         with m.Else():
             m.d.comb += useful.eq(Mux(work.length[5], count << 5, count << 4))
         m.d.sync += self.macs.eq(Mux(active, useful, 0))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import KV_BLOCK, Config
 from ..interfaces import BlockLayout, CommandLayout, field
 from ..isa import Format, Op
-from .layouts import PassLayout
+from .layouts import PassLayout, fold_log2
 
 
 __all__ = ["PassWalker"]
@@ -16,9 +16,10 @@ __all__ = ["PassWalker"]
 class PassWalker(wiring.Component):
     """Expand MATMUL and ATTN into passes.
 
-    MATMUL: for each tile, for each group, for each row set. ATTN: ``K_0; K_1, V_0; K_2, V_1; ...;
-    V_last`` over the blocks of all heads; for ``K_i`` each tile, group, row set; for ``V_i`` each
-    tile, row set. ``K_i`` is offered on `blocks` before its first pass.
+    MATMUL: for each tile, for each group, for each row set. ATTN, with ``lead = attn_lead``:
+    ``K_0; ...; K_lead, V_0; K_{lead + 1}, V_1; ...; V_last`` over the blocks of all heads; for
+    ``K_i`` each tile, group, row set; for ``V_i`` each tile, row set. ``K_i`` is offered on
+    `blocks` before its first pass.
 
     Throughput: a pass every 3 cycles; ATTN begins with ``n_rep`` cycles, and each K and V with
     2 more. All of it is hidden behind the pass before.
@@ -48,7 +49,7 @@ class PassWalker(wiring.Component):
         config = self.config
         rows, lanes = config.rows, config.lanes
         k_tiles = KV_BLOCK // config.k_cols
-        k_select = config.sub_select(config.k_cols)
+        k_narrow = config.sub_select(config.k_cols)
         command = self.commands.payload
 
         def get(name):
@@ -65,10 +66,11 @@ class PassWalker(wiring.Component):
         k_block = Signal(27)
         k_base = Signal(16)              # activations of the present head
         k_tokens = Signal(signed(34))    # tokens of the block up to the first position
-        ahead = Signal(2)                # blocks whose V is still to come
+        most_ahead = config.attn_lead + 1
+        ahead = Signal(range(most_ahead + 1))    # blocks whose V is still to come
         started = Signal()               # the first pass was prepared
-        # First, last and tokens of the blocks ahead, the latest first.
-        waiting = [Signal(2 + 13, name=f"waiting_{i}") for i in range(2)]
+        # First, last and tokens of the blocks ahead, the oldest first.
+        waiting = [Signal(2 + 13, name=f"waiting_{i}") for i in range(most_ahead)]
 
         # The loops of K, of V, or of MATMUL.
         v = Signal()
@@ -137,7 +139,7 @@ class PassWalker(wiring.Component):
                     m.next = "CHOOSE"
 
             with m.State("CHOOSE"):
-                with m.If((heads != 0) & ~ahead[1]):
+                with m.If((heads != 0) & (ahead != most_ahead)):
                     m.d.sync += [v.eq(0), first_block.eq(k_block == 0),
                                  final_block.eq(k_block == last_block), tokens.eq(limited)]
                     m.d.comb += self.waits_block.eq(self.blocks.valid)
@@ -149,8 +151,7 @@ class PassWalker(wiring.Component):
                             block.position.eq(command.position), block.scale.eq(get("scale"))]
                         m.next = "LOOPS"
                 with m.Else():
-                    oldest = Mux(ahead[1], waiting[1], waiting[0])
-                    m.d.sync += [v.eq(1), Cat(tokens, first_block, final_block).eq(oldest)]
+                    m.d.sync += [v.eq(1), Cat(tokens, first_block, final_block).eq(waiting[0])]
                     m.next = "LOOPS"
 
             with m.State("LOOPS"):
@@ -163,10 +164,18 @@ class PassWalker(wiring.Component):
 
             with m.State("COMPOSE"):
                 # The first set of a block of weights waits for it, the last one frees it.
-                header = Mux(attn, 0, Mux(get("fmt") == Format.W4A, 4, 2))
-                select = Mux(v, get("v_select")[:2], Mux(attn, k_select, w4))
+                # The scales of a narrow tile take one word, and so do its minima.
+                kinds = Mux(attn, 0, Mux(get("fmt") == Format.W4A, 2, 1))
+                header = Signal(3)
+                narrow = Signal(2)
+                select = Signal(2)
+                m.d.comb += [narrow.eq(Mux(v, get("v_select"), Mux(attn, k_narrow, Mux(
+                                 more_tiles, 0, get("narrow"))))),
+                             select.eq(narrow + (~attn & w4)),
+                             header.eq(Mux(narrow == 0, kinds << 1, kinds))]
                 m.d.sync += [
                     p.attn.eq(attn), p.v.eq(v), p.length.eq(length), p.select.eq(select),
+                    p.narrow.eq(narrow),
                     p.nibbles.eq(~attn & w4), p.affine.eq(~attn & (get("fmt") == Format.W4A)),
                     p.rows.eq(Mux(more_sets, rows, left)), p.addr.eq(row_set + offset),
                     p.opens.eq(left == streams), p.closes.eq(~more_sets), p.header.eq(header),
@@ -186,13 +195,17 @@ class PassWalker(wiring.Component):
                         with m.Case(value):
                             m.d.sync += p.words.eq(header + (length >> value))
                 columns = [config.stride >> value for value in range(4)]
-                with m.If(~attn):
+                with m.If(~attn & (narrow == 0)):
                     m.d.sync += p.row_words.eq(config.col_words)
                 with m.Else():
-                    with m.Switch(select):
+                    with m.Switch(narrow):
                         for value in range(4):
                             with m.Case(value):
                                 m.d.sync += p.row_words.eq(columns[value] // lanes)
+                with m.Switch(narrow):
+                    for value in range(4):
+                        with m.Case(value):
+                            m.d.sync += p.fold.eq(fold_log2(config, value))
                 m.d.sync += started.eq(1)
                 m.next = "ISSUE"
 
@@ -217,14 +230,16 @@ class PassWalker(wiring.Component):
                         m.d.comb += self.commands.ready.eq(1)
                         m.next = "IDLE"
                     with m.Elif(v):
-                        m.d.sync += ahead.eq(ahead - 1)
+                        m.d.sync += [ahead.eq(ahead - 1), Cat(waiting[:-1]).eq(Cat(waiting[1:]))]
                         m.next = "CHOOSE"
                         with m.If((heads == 0) & (ahead == 1)):
                             m.d.comb += self.commands.ready.eq(1)
                             m.next = "IDLE"
                     with m.Else():
-                        m.d.sync += [ahead.eq(ahead + 1), waiting[1].eq(waiting[0]),
-                                     waiting[0].eq(Cat(limited, first_block, final_block)),
+                        for place, entry in enumerate(waiting):
+                            with m.If(ahead == place):
+                                m.d.sync += entry.eq(Cat(limited, first_block, final_block))
+                        m.d.sync += [ahead.eq(ahead + 1),
                                      k_block.eq(k_block + 1), k_tokens.eq(k_tokens - KV_BLOCK)]
                         m.next = "CHOOSE"
                         with m.If(final_block):

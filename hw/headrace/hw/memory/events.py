@@ -5,6 +5,7 @@ from amaranth.lib import data
 
 from ..axi import ID_BITS
 from ..config import CLASSES, Config
+from .layouts import TARGET
 
 
 __all__ = ["EventLayout", "connect_events"]
@@ -15,7 +16,8 @@ def EventLayout(config: Config):
     return data.StructLayout({
         "port_busy": 1, "port_wait_memory": 1, "port_buffer_full": 1, "port_wait_dependency": 1,
         "port_wait_sequencer": 1,
-        "read_stb": 1, "read_cls": ID_BITS, "kv_hit_stb": 1, "kv_miss_stb": 1,
+        "read_stb": 1, "read_cls": ID_BITS, "read_target": TARGET,
+        "kv_hit_stb": 1, "kv_miss_stb": 1,
         "write_stb": 1, "write_cls": ID_BITS, "write_bytes": range(config.port_bytes + 1),
     })
 
@@ -34,7 +36,7 @@ def connect_events(m, events, reader, writer, planner):
         m.d.comb += events.port_wait_sequencer.eq(1)
     m.d.comb += [
         events.read_stb.eq(reader.fire & ~reader.hit),
-        events.read_cls.eq(reader.cls),
+        events.read_cls.eq(reader.cls), events.read_target.eq(reader.target),
         events.kv_hit_stb.eq(reader.fire & reader.hit),
         events.kv_miss_stb.eq(events.read_stb & (reader.cls == CLASSES.index("kv"))),
         events.write_stb.eq(writer.sent),

@@ -11,7 +11,7 @@ from ..config import Config
 from ..isa import INSTRUCTION_BYTES
 
 
-__all__ = ["BOUNDARY", "FetchLayout", "LinearLayout", "SingleLayout", "Sizes", "Target",
+__all__ = ["BOUNDARY", "FetchLayout", "LinearLayout", "SingleLayout", "Sizes", "TARGET", "Target",
            "pow2_floor"]
 
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..axi import ID_BITS
 from ..config import Config
 from ..regmap import ERRORS
-from .layouts import BOUNDARY, Sizes, Target
+from .layouts import BOUNDARY, TARGET, Sizes, Target
 from .queue import Queue
 
 
@@ -62,8 +62,8 @@ class DMAReader(wiring.Component):
         Error of the beat in this cycle.
     ready_burst, blocked_burst : ``Out(1)``
         A burst is issued; some burst waits and none has space.
-    fire, hit, cls : ``Out(1)``, ``Out(1)``, ``Out(ID_BITS)``
-        A beat is taken in this cycle, from the KV buffer, of that class.
+    fire, hit, cls, target : ``Out(1)``, ``Out(1)``, ``Out(ID_BITS)``, ``Out(TARGET)``
+        A beat is taken in this cycle, from the KV buffer, of that class, for that target.
     """
     def __init__(self, config: Config, sources):
         self.config = config
@@ -84,7 +84,7 @@ class DMAReader(wiring.Component):
             **{f"freed_{t.name.lower()}": In(range(sizes.capacity(t) + 1)) for t in Target},
             "halt": In(1), "idle": Out(1), "error": Out(ErrorLayout),
             "ready_burst": Out(1), "blocked_burst": Out(1),
-            "fire": Out(1), "hit": Out(1), "cls": Out(ID_BITS),
+            "fire": Out(1), "hit": Out(1), "cls": Out(ID_BITS), "target": Out(TARGET),
         })
 
     def elaborate(self, platform):
@@ -159,7 +159,7 @@ class DMAReader(wiring.Component):
             self.rready.eq(route.o.valid & ~head.hit & take),
             self.kv_beat.ready.eq(route.o.valid & head.hit & take),
             self.hit.eq(head.hit),
-            self.cls.eq(head.cls),
+            self.cls.eq(head.cls), self.target.eq(head.target),
             self.fire.eq(Mux(head.hit, self.kv_beat.valid & self.kv_beat.ready,
                              self.rvalid & self.rready)),
             last_beat.eq(beat == head.beats),

@@ -22,11 +22,13 @@ class StreamPlanner(wiring.Component):
     """Turn MATMUL and ATTN into the pieces that fill the ring, in the order of the array.
 
     MATMUL is one piece of `words` words. ATTN is, over the flattened list of blocks of all heads,
-    ``K_0; K_1, V_0; K_2, V_1; ...; V_last``; ``K_i`` is the scales of the block (to the scales)
-    and its K tiles, ``V_i`` its V tiles. Before the first block at or after ``position // 32`` one
-    *appended* token is taken, once per ATTN. A piece of the cache below `kv_end` is a hit.
+    with ``lead = attn_lead``, ``K_0; ...; K_lead, V_0; K_{lead + 1}, V_1; ...; V_last``; ``K_i``
+    is the scales of the block (to the scales) and its K tiles, ``V_i`` its V tiles. Before the
+    first block at or after ``position // 32`` one *appended* token is taken, once per ATTN. A
+    piece of the cache below `kv_end` is a hit.
 
-    Latency: 2 cycles. Throughput: one piece per cycle, 2 cycles between commands.
+    Latency: 2 cycles. Throughput: one piece per cycle, 2 cycles between commands; an ATTN with
+    fewer blocks than `attn_lead` takes a cycle for each that is missing.
 
     Members
     -------
@@ -94,9 +96,11 @@ class StreamPlanner(wiring.Component):
         first_new = Signal(27)                  # first block that the pass appends to
         block = Signal(28)
         k_addr = Signal(32)
-        v_addr = Signal(32)                     # V tiles of the block before
+        # V tiles of the blocks before, the latest first: V follows when a block is the last here.
+        lead = self.config.attn_lead
+        v_addr = [Signal(32, name=f"v_addr_{i}") for i in range(lead)]
+        due = Signal(lead)
         head_addr = Signal(32)
-        has_v = Signal()
         token_due = Signal()
         m.d.comb += self.busy.eq(1)
 
@@ -113,7 +117,6 @@ class StreamPlanner(wiring.Component):
                     blocks.eq((command.position + command.positions + (KV_BLOCK - 1)) // KV_BLOCK),
                     first_new.eq(command.position // KV_BLOCK),
                     block.eq(0),
-                    has_v.eq(0),
                     token_due.eq(1),
                 ]
                 with m.If(self.i.valid):
@@ -148,26 +151,31 @@ class StreamPlanner(wiring.Component):
                         m.d.sync += token_due.eq(0)
                     m.next = "K"
 
-            for name in ("K", "V", "Last V"):
+            for name in ("K", "V", "Rest"):
                 with m.State(name):
                     m.d.comb += [
                         valid.eq(1),
-                        units.eq(k_addr + SCALE_UNITS if name == "K" else v_addr),
+                        units.eq(k_addr + SCALE_UNITS if name == "K" else v_addr[-1]),
                         beats.eq(beats_of_units(sizes, half)),
                         tail.eq(split - 1),
                         is_kv.eq(1),
                         target.eq(Target.RING),
                     ]
+                    if name == "Rest":
+                        # V of the last blocks, which no K follows.
+                        m.d.comb += valid.eq(due[-1])
+                        with m.If(ready | ~due[-1]):
+                            m.d.sync += [due.eq(due << 1), Cat(v_addr[1:]).eq(Cat(v_addr[:-1]))]
+                            with m.If((due << 1)[:lead] == 0):
+                                m.next = "Idle"
+                        continue
                     with m.If(ready):
-                        if name == "Last V":
-                            m.next = "Idle"
-                            continue
-                        advance = name == "V"
-                        with m.If(C(advance) | ~has_v):
+                        with m.If(C(name == "V") | ~due[-1]):
                             # The next block: of this head, of the next head, or none.
                             m.d.sync += [
-                                has_v.eq(1),
-                                v_addr.eq(k_addr + SCALE_UNITS + half),
+                                due.eq(Cat(C(1, 1), due)),
+                                v_addr[0].eq(k_addr + SCALE_UNITS + half),
+                                Cat(v_addr[1:]).eq(Cat(v_addr[:-1])),
                                 block.eq(block + 1),
                                 k_addr.eq(k_addr + pitch),
                             ]
@@ -181,7 +189,7 @@ class StreamPlanner(wiring.Component):
                                     k_addr.eq(next_head),
                                 ]
                                 with m.If(heads == 0):
-                                    m.next = "Last V"
+                                    m.next = "Rest"
                         with m.Else():
                             m.next = "V"
 

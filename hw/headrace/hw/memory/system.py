@@ -15,6 +15,7 @@ from .layouts import FetchLayout, LinearLayout, SingleLayout, Sizes, Target
 from .pieces import ALIGN_LOG2, FetchPlanner, RequestPlanner, TablePlanner
 from .queue import Queue
 from .reader import DMAReader, ErrorLayout
+from .skid import Skid
 from .splitter import BurstSplitter
 from .stream_planner import StreamPlanner
 from .writer import DMAWriter
@@ -164,7 +165,10 @@ class MemorySystem(wiring.Component):
                 ("stream", ring, (Target.RING, Target.SCALES)))):
             splitter = clearable(f"{name}_splitter", BurstSplitter(config, targets))
             wiring.connect(m, planner.o, splitter.i)
-            wiring.connect(m, splitter.o, reader.bursts[index])
+            # The choice of a burst is long enough without the plans that follow from it.
+            skid = clearable(f"{name}_skid", Skid(splitter.sizes.burst))
+            wiring.connect(m, splitter.o, skid.i)
+            wiring.connect(m, skid.o, reader.bursts[index])
 
         # Data to their targets. The ring has reserved its own memory; the others get a queue.
         for target, port in ((Target.RING, self.weights), (Target.SCALES, self.kv_scales),
@@ -205,10 +209,15 @@ class MemorySystem(wiring.Component):
             jobs.base.eq(self.base),
             jobs.kv_end.eq(kv_end),
             buffer.origin.eq(origin),
+            self.write_idle.eq(jobs.idle & writer.idle),
+        ]
+
+        # A cycle late, to part the paths; no read asks for a word before its write is
+        # acknowledged. Outside of the reset: what goes to memory goes to the buffer as well.
+        m.d.sync += [
             buffer.write_addr.eq(jobs.beat_addr),
             buffer.write_data.eq(jobs.beat.payload.data),
             buffer.write_strb.eq(jobs.pinned_strb),
-            self.write_idle.eq(jobs.idle & writer.idle),
         ]
         # Reads of what is pinned never go to memory: no acknowledgement is awaited.
         owed = Signal()

@@ -141,6 +141,7 @@ class WriteJobs(wiring.Component):
                 serializer.o.ready.eq(scatter.item.ready),
             ]
 
-        m.d.comb += self.idle.eq(heads.empty & ~append.busy & ~linear.valid & ~single.valid & ~scatter.active)
+        m.d.comb += self.idle.eq(heads.empty & ~append.busy & ~linear.valid & ~single.valid
+                                  & ~scatter.active)
 
         return m

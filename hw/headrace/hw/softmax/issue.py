@@ -22,7 +22,7 @@ def TagLayout(config: Config):
         "count": range(KV_BLOCK + 1),
         "first": 1,              # of the block: first of a K/V head
         "end": 1,                # last stream of the block
-        "buffer": 1,             # parity of the block
+        "buffer": range(config.p_buffers),
         "scales": 2,             # slot of the scales of the block
     })
 
@@ -78,7 +78,7 @@ class Issue(wiring.Component):
         config, schedule = self._config, self._schedule
 
         flight = Signal(schedule.frames)
-        buffers = Signal(range(3), init=2)
+        buffers = Signal(range(config.p_buffers + 1), init=config.p_buffers)
         since = Signal(range(schedule.gap), init=schedule.gap - 1)
         boundary = Signal()
         m.d.comb += [
@@ -104,7 +104,8 @@ class Issue(wiring.Component):
         with m.If(~(tag.valid & tag.end)):
             m.d.comb += self.release.eq(0)
 
-        parity = Signal()
+        parity = Signal()                    # of the buffer of scores
+        buffer = Signal(range(config.p_buffers))
         slot = Signal(2)
         with m.If(self.start):
             m.d.comb += following.eq((block.position - (block.block << 5)).as_signed() + 1)
@@ -127,7 +128,8 @@ class Issue(wiring.Component):
                 m.d.sync += [
                     tag.stream.eq(0), tag.row.eq(0), tag.row_set.eq(0),
                     tag.first.eq(block.first), tag.end.eq(block.streams == 1),
-                    tag.buffer.eq(parity), tag.scales.eq(slot),
+                    tag.buffer.eq(buffer), tag.scales.eq(slot),
+                    buffer.eq(Mux(buffer == config.attn_lead, 0, buffer + 1)),
                     parity.eq(~parity), slot.eq(slot + 1),
                     self.row.eq(Mux(parity, config.streams, 0)), self.scale.eq(block.scale),
                     left.eq(block.streams - 1),

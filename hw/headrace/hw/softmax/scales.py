@@ -1,7 +1,7 @@
 """Storage of the scales of the cache."""
 
 from amaranth import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -74,7 +74,7 @@ class ScaleBuffer(wiring.Component):
             m.submodules[f"convert{lane}"] = convert = FromFP16()
             halves = [self.i.payload[lanes * i + lane] for i in range(parts)]
             m.d.comb += [convert.a.eq(Array(halves)[part]), convert.en.eq(1)]
-            converted.append(convert.o)
+            converted.append(convert.o[FromFP16.zeros:])
 
         # The write follows the conversion.
         place = Cat(take & ~value, take & value, last, step, slot)
@@ -85,12 +85,14 @@ class ScaleBuffer(wiring.Component):
         k_en, v_en, last_written, addr = place[0], place[1], place[2], place[3:]
         for name, en, read_addr, o in (("k_scales", k_en, self.k_addr, self.k),
                                        ("v_scales", v_en, self.v_addr, self.v)):
-            m.submodules[name] = memory = Memory(shape=32 * lanes, depth=self.slots * steps,
-                                                 init=[])
+            m.submodules[name] = memory = Memory(
+                shape=data.ArrayLayout(32 - FromFP16.zeros, lanes), depth=self.slots * steps,
+                init=[])
             write, read = memory.write_port(), memory.read_port()
             m.d.comb += [
-                write.en.eq(en), write.addr.eq(addr), write.data.eq(Cat(*converted)),
-                read.addr.eq(read_addr), o.eq(read.data),
+                write.en.eq(en), write.addr.eq(addr),
+                Value.cast(write.data).eq(Cat(*converted)), read.addr.eq(read_addr),
+                *(o[lane].eq(Cat(C(0, FromFP16.zeros), read.data[lane])) for lane in range(lanes)),
             ]
         m.d.sync += complete.eq(complete + last_written - self.start)
 

@@ -46,7 +46,7 @@ class Softmax(wiring.Component):
     p_write : ``Out(PWriteSignature(config))``
         Results. They are never held up: a block starts when a buffer is free.
     p_free : ``In(1)``
-        Pulse: one of the two buffers of P became free.
+        Pulse: the oldest of the `p_buffers` buffers of P became free.
     events : ``Out(EventLayout)``
         State of the cycle.
     """
@@ -81,8 +81,19 @@ class Softmax(wiring.Component):
             self.events.busy.eq(issue.busy), self.events.idle.eq(~issue.busy),
         ]
 
+        # The arithmetic rests when the last stream has passed: less power, and a simulator skips
+        # what does not move. A few cycles later than its frames say, when all marks are gone.
+        lingers = Signal(3)
+        awake = Signal()
+        m.d.comb += awake.eq(issue.busy | (lingers != 0))
+        with m.If(issue.busy):
+            m.d.sync += lingers.eq(-1)
+        with m.Elif(lingers != 0):
+            m.d.sync += lingers.eq(lingers - 1)
+
         # Scores and K scales, step by step; a word of scores has several steps.
-        m.submodules.exponent = exponent = Exponent(config)
+        exponent = Exponent(config)
+        m.submodules.exponent = EnableInserter(awake)(exponent)
         parts = config.lanes // lanes
         k_step = Signal(range(schedule.steps))
         part = Signal(range(parts))
@@ -102,7 +113,8 @@ class Softmax(wiring.Component):
         # Probabilities, weighted by the V scales.
         p_tag = frame.hold(k_tag, 1, schedule.p - 1, "p_tag")
         v_step = frame.step(schedule.p - 1, "v_step")
-        m.submodules.quantiser = quantiser = Quantiser(config)
+        quantiser = Quantiser(config)
+        m.submodules.quantiser = EnableInserter(awake)(quantiser)
         m.d.comb += [
             scales.v_addr.eq(Cat(v_step[:(schedule.steps - 1).bit_length()], p_tag.scales)),
             quantiser.phase.eq(issue.phase),
@@ -118,7 +130,8 @@ class Softmax(wiring.Component):
         new_tag = frame.hold(old_tag, schedule.decay - 1, schedule.sum, "new_tag")
         # The read is one cycle before the product.
         first = frame.hold(old_tag.first, schedule.decay - 1, schedule.decay, "first")
-        m.submodules.reduction = reduction = Reduction(config)
+        reduction = Reduction(config)
+        m.submodules.reduction = EnableInserter(awake)(reduction)
         m.submodules.product = product = Multiplier()
         m.submodules.reciprocal = reciprocal = Reciprocal()
         m.d.comb += [
@@ -140,9 +153,9 @@ class Softmax(wiring.Component):
         amax = frame.hold(quantiser.amax, schedule.amax, schedule.act_scale, "amax_held")
         rescale = frame.hold(rescale, schedule.p, schedule.decay, "rescale_held")
         m.d.comb += [
-            reciprocal.en.eq(1),
+            reciprocal.en.eq(awake),
             reciprocal.a.eq(Mux(frame.at(schedule.rcp_sum), rcp_total, rcp_amax)),
-            product.en.eq(1), product.a.eq(inverse), product.b.eq(fp32_bits(ACT_MAX)),
+            product.en.eq(awake), product.a.eq(inverse), product.b.eq(fp32_bits(ACT_MAX)),
         ]
         with m.If(frame.at(schedule.act_scale)):
             m.d.comb += [product.a.eq(amax), product.b.eq(INV_ACT_MAX_BITS)]

@@ -103,8 +103,28 @@ class Datapath(wiring.Component):
             shape=unsigned(vector.size), depth=self.table_words, init=[])
         x_read, x_write = x_memory.read_port(), x_memory.write_port()
         table_read, table_write = table.read_port(), table.write_port()
-        m.submodules.lanes = lanes = Lanes(config.lanes)
+        lanes = Lanes(config.lanes)
         m.submodules.reducer = reducer = self.reducer
+
+        # The lanes rest when the last word has passed: less power, and a simulator skips what
+        # does not move. Their longest ways, in cycles; one of NORM leads through the reducer.
+        ways = {
+            "norm": max(Lanes.mul_stage + reducer.latency + Lanes.root_latency,
+                        Lanes.y_stage + Adder.latency),
+            "glu": Lanes.gate_delay + Lanes.mul_stage,
+            "gelu": Lanes.gelu_delay + Lanes.mul_stage,
+            "other": max(Lanes.rope_stage, Lanes.add_stage),
+        }
+        left = Signal(range(max(ways.values()) + 2))
+        awake = Signal()
+        m.d.comb += awake.eq(self.row_valid | self.result_valid | (left != 0))
+        with m.If(self.row_valid | self.result_valid):
+            m.d.sync += left.eq(Mux(op.norm, ways["norm"] + 1,
+                                    Mux(op.gelu, ways["gelu"] + 1,
+                                        Mux(op.glu, ways["glu"] + 1, ways["other"] + 1))))
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        m.submodules.lanes = EnableInserter(awake)(lanes)
 
         # Results: at once, or behind the gates.
         m.submodules.behind = behind = Delay(self.result.as_value().shape().width,

@@ -70,6 +70,8 @@ class LogitsLoop(wiring.Component):
         column = Signal(32)
         word = Signal(range(config.col_words))
         tile = Signal(24)
+        last = Signal()                  # the last tile
+        words_last = Signal.like(word)   # last word of the tile
         kept = Signal()
         moved = Signal()
         written = Signal()
@@ -92,6 +94,11 @@ class LogitsLoop(wiring.Component):
                 (tokens << 6) + ((self.command.position + self.command.positions) << 2)),
             self.single.payload.data.eq(self.token),
         ]
+        m.d.comb += words_last.eq(config.col_words - 1)
+        with m.Switch(Mux(last, field(self.command, "narrow"), 0)):
+            for narrow in config.last_tiles(8)[1:]:
+                with m.Case(narrow):
+                    m.d.comb += words_last.eq((config.col_words >> narrow) - 1)
         m.d.comb += [argmax.mask[lane].eq((column | lane) < limit) for lane in range(config.lanes)]
 
         with m.FSM(name="logits"):
@@ -100,6 +107,7 @@ class LogitsLoop(wiring.Component):
                 with m.If(self.start):
                     m.next = "HEAD"
             with m.State("HEAD"):
+                m.d.sync += last.eq(field(self.command, "tiles") == 1)
                 m.d.comb += self.linear.valid.eq(self.command.logits)
                 with m.If(self.linear.ready | ~self.command.logits):
                     m.d.sync += running.eq(1)
@@ -107,9 +115,10 @@ class LogitsLoop(wiring.Component):
             with m.State("RUN"):
                 with m.If(moved):
                     m.d.sync += [column.eq(column + config.lanes), word.eq(word + 1)]
-                    with m.If(word == config.col_words - 1):
-                        m.d.sync += [word.eq(0), tile.eq(tile + 1)]
-                        with m.If(tile == field(self.command, "tiles") - 1):
+                    with m.If(word == words_last):
+                        m.d.sync += [word.eq(0), tile.eq(tile + 1),
+                                     last.eq(tile + 2 == field(self.command, "tiles"))]
+                        with m.If(last):
                             m.d.sync += running.eq(0)
                             m.next = "CHOOSE"
             with m.State("CHOOSE"):

@@ -56,7 +56,7 @@ class Quantiser(wiring.Component):
     def __init__(self, config: Config, *, groups=32):
         self.lanes = config.lanes
         self.groups = groups
-        self.longest = max(config.group, config.head_dim, 32) // config.lanes
+        self.longest = max(config.block, config.head_dim) // config.lanes
         super().__init__({
             "cache": In(1), "valid": In(1), "last": In(1), "values": In(words(self.lanes)),
             "taken": Out(1), "o": Out(stream.Signature(QuantisedLayout(self.lanes))),
@@ -117,25 +117,33 @@ class Quantiser(wiring.Component):
                          count.eq(Mux(tree_last, 0, count + 1))]
 
         # Scale and reciprocal. Lengths and scales wait in queues of their own, all in order.
+        # Units rest while nothing is in them: less power, and a simulator skips what does not move.
+        scaling = Signal()
         m.submodules.scale_mul = scale_mul = Multiplier()
         m.submodules.to_fp16 = to_fp16 = ToFP16()
         m.submodules.from_fp16 = from_fp16 = FromFP16()
         m.submodules.rcp = rcp = Reciprocal()
         m.submodules.inverse_mul = inverse_mul = Multiplier()
-        m.d.comb += [unit.en.eq(1) for unit in (scale_mul, to_fp16, from_fp16, rcp, inverse_mul)]
         m.d.comb += [
+            *(unit.en.eq(scaling)
+              for unit in (scale_mul, to_fp16, from_fp16, rcp, inverse_mul)),
             scale_mul.a.eq(amax),
             scale_mul.b.eq(INV_ACT_MAX_BITS),
             to_fp16.a.eq(scale_mul.o),
             from_fp16.a.eq(to_fp16.o),
             rcp.a.eq(Mux(self.cache, from_fp16.o, amax)),
             inverse_mul.a.eq(rcp.o),
-            inverse_mul.b.eq(Mux(self.cache, ONE_BITS, fp32_bits(ACT_MAX))),
+            # Zeros outside of the choice spare half of the multiplier.
+            inverse_mul.b.eq(Cat(C(0, 16), Mux(self.cache, ONE_BITS >> 16,
+                                               fp32_bits(ACT_MAX) >> 16))),
         ]
         direct = Reciprocal.latency + Multiplier.latency
         half = Multiplier.latency + ToFP16.latency
         passed = Signal(half + FromFP16.latency + direct)
-        m.d.sync += passed.eq(Cat(amax_valid, passed))
+        under_way = Signal()
+        m.d.sync += [passed.eq(Cat(amax_valid, passed)),
+                     under_way.eq(Cat(amax_valid, passed[:-1]).any())]
+        m.d.comb += scaling.eq(amax_valid | under_way)
 
         def tap(stages):
             return passed[stages - 1]
@@ -163,9 +171,11 @@ class Quantiser(wiring.Component):
         m.d.sync += level_count.eq(level_count + inverse_write.en - pop)
 
         # Words leave: all stages wait while `o` is not taken.
-        move = Signal()
-        m.d.comb += move.eq(self.o.ready | ~self.o.valid)
         leaving = Signal()
+        move = Signal()
+        inside = Signal()
+        m.d.comb += move.eq((self.o.ready | ~self.o.valid)
+                            & (inside | leaving | (level_count != 0)))
         left = Signal.like(count)
         first = Signal()
         group_scale = Signal(32, reset_less=True)
@@ -198,6 +208,7 @@ class Quantiser(wiring.Component):
         with m.If(move):
             m.d.sync += marks[0].eq(Cat(read, read & first, last))
             m.d.sync += [new.eq(old) for old, new in zip(marks, marks[1:])]
+            m.d.sync += inside.eq(read | Cat(mark[0] for mark in marks[:-1]).any())
             m.d.sync += [new.eq(old) for old, new in zip(scales, scales[1:])]
         m.d.comb += [
             Cat(self.o.valid, self.o.payload.first, self.o.payload.last).eq(marks[-1]),

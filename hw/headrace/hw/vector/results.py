@@ -65,21 +65,24 @@ class ResultLoop(wiring.Component):
         single = arg("last_only") & ~attn
         head_words = Signal(16)
         tile_words = Signal(16)
+        t_last = Signal()                # the last tile
+        tiles = Signal(24)
         m.d.comb += [
+            tiles.eq(Mux(attn, arg("v_tiles"), arg("tiles"))),
             head_words.eq(arg("head_dim") >> lanes_log2),
             tile_words.eq(config.col_words),
         ]
-        with m.If(attn):
-            m.d.comb += tile_words.eq((config.stride // config.lanes) >> arg("v_select"))
+        narrow = Mux(attn, arg("v_select"), Mux(t_last, arg("narrow"), 0))
+        with m.If(attn | (narrow != 0)):
+            m.d.comb += tile_words.eq((config.stride // config.lanes) >> narrow)
 
         # Positions of the loops, from the inside: word, query head, position, tile, K/V head.
         w, h, p, t, j = Signal(16), Signal(8), Signal(16), Signal(24), Signal(8)
-        w_last, h_last, p_last, t_last, j_last = (Signal(name=f"{name}_last") for name in "whptj")
+        w_last, h_last, p_last, j_last = (Signal(name=f"{name}_last") for name in "whpj")
         m.d.comb += [
             w_last.eq(w == tile_words - 1),
             h_last.eq(~attn | (h == arg("n_rep") - 1)),
             p_last.eq(single | (p == self.command.positions - 1)),
-            t_last.eq(Mux(attn, t == arg("v_tiles") - 1, t == arg("tiles") - 1)),
             j_last.eq(~attn | (j == arg("heads") - 1)),
         ]
         # Beginnings in X: query head, position, tile, next K/V head; first column of the tile.
@@ -114,7 +117,8 @@ class ResultLoop(wiring.Component):
                 with m.If(self.start):
                     m.next = "SEEK"
             with m.State("SEEK"):
-                m.d.sync += [x_addr.eq(x_row), x_head.eq(x_row), x_tile.eq(x_row)]
+                m.d.sync += [x_addr.eq(x_row), x_head.eq(x_row), x_tile.eq(x_row),
+                             t_last.eq(tiles == 1)]
                 with m.If(seek != 0):
                     m.d.sync += [seek.eq(seek - 1), x_row.eq(x_row + arg("x_stride"))]
                 with m.Else():
@@ -154,13 +158,14 @@ class ResultLoop(wiring.Component):
                             with m.If(taken_count == self.hazard):
                                 m.d.sync += cooling.eq(0)
                             with m.If(~t_last):
-                                m.d.sync += [t.eq(t + 1), x_tile.eq(tile_new), x_row.eq(tile_new),
-                                             x_head.eq(tile_new), x_addr.eq(tile_new)]
+                                m.d.sync += [t.eq(t + 1), t_last.eq(t + 2 == tiles)]
+                                m.d.sync += [sig.eq(tile_new) for sig in (x_tile, x_row, x_head,
+                                                                          x_addr)]
                                 with m.If(~kind.glu | t[0]):
                                     after = tile_column + config.cols
                                     m.d.sync += [tile_column.eq(after), column.eq(after)]
                             with m.Elif(~j_last):
-                                m.d.sync += [t.eq(0), j.eq(j + 1)]
+                                m.d.sync += [t.eq(0), j.eq(j + 1), t_last.eq(tiles == 1)]
                                 m.d.sync += [sig.eq(next_head) for sig in (x_tile, x_row, x_head,
                                                                            x_addr)]
                             with m.Else():

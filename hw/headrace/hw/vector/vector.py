@@ -130,10 +130,9 @@ class Vector(wiring.Component):
         m.submodules.logits = logits = LogitsLoop(config)
         m.submodules.recorder = recorder = Recorder()
 
-        # The instruction, one hot. Its payload stays until it is taken at its end.
+        # The instruction, one hot, from registers: much depends on it. Its payload stays until
+        # it is taken at its end.
         op = {name: Signal(name=f"is_{name.name.lower()}") for name in Op}
-        for name, signal in op.items():
-            m.d.comb += signal.eq(self.commands.valid & (field(command, "op") == name))
         is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE] | op[Op.RMS]
         is_results = op[Op.STORE] | op[Op.ADD] | op[Op.GLU] | op[Op.ATTN_OUT]
         start, finish = Signal(), Signal()
@@ -144,7 +143,12 @@ class Vector(wiring.Component):
                               | ((op[Op.LOGITS] | op[Op.END]) & recorder.busy))
         with m.FSM(name="vector"):
             with m.State("IDLE"):
-                with m.If(self.commands.valid & ~behind):
+                m.d.sync += [signal.eq(self.commands.valid & (field(command, "op") == name))
+                             for name, signal in op.items()]
+                with m.If(self.commands.valid):
+                    m.next = "START"
+            with m.State("START"):
+                with m.If(~behind):
                     m.d.comb += start.eq(1)
                     m.next = "RUN"
             with m.State("RUN"):

@@ -7,38 +7,23 @@ from typing import Any
 import numpy as np
 
 from headrace.hw.config import Config
-from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op
+from headrace.hw.isa import Format
 
 from ..checkpoint import SyntheticCheckpoint, Weights, load_checkpoint
 from ..compiler import Image, compile_model
 from ..device import Device
-from ..driver import Session
 from ..quantiser import Policy
 from .history import random_cache
+from .programs import MATRICES, arranged, single
+from .session import CountedSession
 from .workloads import Case, Workload
 
 
-__all__ = ["Measurement", "measure", "shortened"]
+__all__ = ["Measurement", "measure"]
 
 
-#: Opens a machine for an image.
-Opener = Callable[[Image], Device]
-
-
-def shortened(image: Image, repeat: int) -> Image:
-    """The image of a model whose layers are executed `repeat` times, executing them once less."""
-    program = image.program
-    # Behind the layers, the output layer or END; before them, EMBED.
-    tail = next(index for index, code in enumerate(program)
-                if code["head"] or code["op"] == Op.END)
-    layers = (tail - 1) // repeat * INSTRUCTION_BYTES
-    begin, first = image.regions["program"].begin, INSTRUCTION_BYTES
-    content = image.content.copy()
-    size = len(program) * INSTRUCTION_BYTES - layers
-    content[begin + first:begin + size] = image.content[begin + first + layers:
-                                                        begin + size + layers]
-    content[begin + size:begin + size + layers] = 0
-    return replace(image, content=content, instructions=size // INSTRUCTION_BYTES)
+#: Opens a machine for an image, beside a memory.
+Opener = Callable[[Image, str], Device]
 
 
 def _sum(passes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -64,25 +49,25 @@ _COUNTED = ("cycles", "bytes_read", "bytes_written", "macs_counted", "kv_hits", 
             "stalls", "busy")
 
 
-def _repeat(case: Case) -> int:
-    """Executions of a layer in the longer of its two runs."""
-    return 2 if case.kind == "decode" else 1
+def _repeat(workload: Workload, case: Case) -> int:
+    """Executions of the layer in the longer of its two runs."""
+    return workload.executions if workload.part == "layer" and case.kind == "decode" else 1
 
 
 @dataclass
 class Measurement:
     """One configuration's measurements.
 
-    Compiled images and the checkpoint of a workload are kept until the next workload or format.
+    The compiled image of a workload is kept until the next workload or format.
 
     Parameters
     ----------
     config : Config
         The machine.
     opener : callable
-        Opens a device for an image.
-    memory : str
-        Name of the memory, for the rows.
+        Opens a device for an image, beside a memory of that name.
+    sequential : callable, optional
+        Cycles in which a memory of that name gives so many bytes to a plain sequential reader.
     check : bool
         Compare with the golden machine.
     progress : callable, optional
@@ -91,43 +76,70 @@ class Measurement:
 
     config: Config
     opener: Opener
-    memory: str = "ideal"
+    sequential: Callable[[str, int], int] | None = None
     check: bool = False
     progress: Callable[[str], None] = lambda text: None
     _kept: tuple[Any, Image | None] = field(default=(None, None), repr=False)
 
-    def row(self, workload: Workload, case: Case, weights: str) -> dict[str, Any]:
+    def row(self, workload: Workload, case: Case, weights: str, memory: str = "ideal"
+            ) -> dict[str, Any]:
         """Measure one case, see :func:`measure`."""
         image = self._image(workload, case, weights)
-        title = (f"{case.workload} {case.kind} {case.context} on {self.config.name}, {weights}, "
-                 f"{self.memory}")
+        title = case.title(self.config.name, weights, memory)
+        run = _Runs(self, case, memory, title)
+        repeat = _repeat(workload, case)
         if workload.part == "layer":
             # The layers once more, each run with the same begin and end of its passes.
-            runs = [self._run(each, case, title, head=True)
-                    for each in (image, shortened(image, _repeat(case)))]
+            runs = [run(arranged(image, layers=count, repeat=repeat))
+                    for count in (repeat, repeat - 1)]
         elif workload.part == "head":
-            runs = [self._run(image, case, title, head=head) for head in (True, False)]
+            # The output layer once more, behind another one: all that begins and ends a pass is
+            # in both, and what is read ahead as well.
+            runs = [run(arranged(image, layers=0, heads=count)) for count in (2, 1)]
         else:
-            runs = [self._run(image, case, title, head=True)]
+            runs = [run(image)]
         counted = runs[0][0]
         for other, _ in runs[1:]:
             counted = _combine(counted, other, -1)
         macs, least = self._need(workload, case, image)
         cycles, config = counted["cycles"], self.config
-        return {
+        sequential = self.sequential(memory, least) if self.sequential else None
+        row = {
             "workload": case.workload, "kind": case.kind, "context": case.context,
             "positions": case.positions, "config": config.name, "weights": weights,
-            "memory": self.memory, "chunk": (1 if case.kind == "decode" else
-                                          max(Session.passes(image, case.positions))), **counted,
-            "macs": macs, "least_bytes": least,
+            "memory": memory, "chunk": (1 if case.kind == "decode" else
+                                        max(CountedSession.passes(image, case.positions))),
+            **counted, "macs": macs, "least_bytes": least,
             "port_utilisation": least / (cycles * config.port_bytes) if cycles else None,
             "array_utilisation": macs / (cycles * config.rows * config.cols) if cycles else None,
+            "stream_waste": image.stream_waste,
+            "sequential_cycles": sequential,
+            "of_sequential": sequential / cycles if sequential and cycles else None,
             "simulated_hz": runs[0][1].device.simulated_hz,
             "check": runs[0][1].verdict,
         }
+        if workload.part == "layer" and case.kind == "prefill":
+            row["matrices"] = self._matrices(run, image, row["chunk"])
+        return row
+
+    def _matrices(self, run: "_Runs", image: Image, positions: int) -> dict[str, float | None]:
+        """Array utilisation inside each product of the first pass: from when the matmul unit has
+        both its command and its activations until it has nothing left to do."""
+        cells = self.config.rows * self.config.cols
+        found: dict[str, float | None] = {}
+        needs = {need.name: need for need in image.matrix_needs()}
+        for name in MATRICES:
+            counted, _ = run(single(image, name), positions=positions, head=False,
+                             check=False)
+            stalls = counted["stalls"]
+            inside = counted["busy"].get("matmul", 0) + sum(
+                stalls.get(f"matmul_wait_{cause}", 0)
+                for cause in ("weights", "softmax", "accumulator"))
+            found[name] = needs[name].macs * positions / (inside * cells) if inside else None
+        return found
 
     def _image(self, workload: Workload, case: Case, weights: str) -> Image:
-        repeat = _repeat(case) if workload.part == "layer" else 1
+        repeat = _repeat(workload, case)
         context = case.context + case.positions
         key = (workload, context, repeat, weights)
         if self._kept[0] != key:
@@ -146,29 +158,6 @@ class Measurement:
     @staticmethod
     def _history(workload: Workload, case: Case) -> bool:
         return workload.part == "layer" and case.kind == "decode" and case.context > 1
-
-    def _run(self, image: Image, case: Case, title: str, *, head: bool
-             ) -> tuple[dict[str, Any], Session]:
-        """Make the passes of a case; return the sum of their figures."""
-        rng = np.random.default_rng(case.context)
-        with self.opener(image) as device:
-            session = Session(device, image, check=self.check, progress=lambda cycles:
-                              self.progress(f"{title}: {cycles:,} cycles"))
-            before = case.context - case.positions if image.kv_pinned == 0 else 0
-            if case.kind == "decode" and case.positions > 1:
-                # Tokens follow from a prompt that is not counted.
-                session.prefill(rng.integers(3, image.shape.vocab, case.context - 1).tolist())
-                skip = len(session.statistics.passes)
-                session.passes_per_run = case.positions
-                session.decode(case.positions)
-            else:
-                if case.kind == "decode" and before:
-                    session.load_history(random_cache(image, before), before)
-                skip = 0
-                ids = rng.integers(3, image.shape.vocab, case.positions).tolist()
-                session.prefill(ids, head=head)
-            passes = session.statistics.passes[skip:]
-        return _sum([{key: each[key] for key in _COUNTED} for each in passes]), session
 
     def _need(self, workload: Workload, case: Case, image: Image) -> tuple[int, int]:
         """Multiplications and bytes that the measured part needs, whatever the machine."""
@@ -193,21 +182,61 @@ class Measurement:
 def _spans(image: Image, positions: int) -> list[tuple[int, int]]:
     """Position and count of each pass of a prefill, as the driver makes them."""
     spans, begin = [], 0
-    for count in Session.passes(image, positions):
+    for count in CountedSession.passes(image, positions):
         spans.append((begin, count))
         begin += count
     return spans
 
 
-def measure(workload: Workload, case: Case, weights: str, measurement: Measurement
-            ) -> dict[str, Any]:
+@dataclass
+class _Runs:
+    """Makes the passes of a case."""
+
+    measurement: Measurement
+    case: Case
+    memory: str
+    title: str
+
+    def __call__(self, image: Image, *, positions: int | None = None, head: bool = True,
+                 check: bool = True) -> tuple[dict[str, Any], CountedSession]:
+        """Run an image; return the sum of the figures of the passes.
+
+        With `positions`, a prefill of so many in place of the case's. `check` False leaves out the
+        golden machine.
+        """
+        case, measurement = self.case, self.measurement
+        rng = np.random.default_rng(case.context)
+        with measurement.opener(image, self.memory) as device:
+            session = CountedSession(
+                device, image, check=measurement.check and check, progress=lambda cycles:
+                measurement.progress(f"{self.title}: {cycles:,} cycles"))
+            skip = 0
+            if case.kind == "decode" and case.positions > 1:
+                # Tokens follow from a prompt that is not counted.
+                session.prefill(rng.integers(3, image.shape.vocab, case.context - 1).tolist())
+                skip = len(session.statistics.passes)
+                session.passes_per_run = case.positions
+                session.decode(case.positions)
+            else:
+                before = case.context - case.positions if image.kv_pinned == 0 else 0
+                if case.kind == "decode" and before:
+                    session.load_history(random_cache(image, before), before)
+                ids = rng.integers(3, image.shape.vocab, positions or case.positions).tolist()
+                session.prefill(ids, head=head)
+            passes = session.statistics.passes[skip:]
+        return _sum([{key: each[key] for key in _COUNTED} for each in passes]), session
+
+
+def measure(workload: Workload, case: Case, weights: str, measurement: Measurement,
+            memory: str = "ideal") -> dict[str, Any]:
     """Measure one case.
 
-    A layer is the difference of two runs on the same memory: passes that execute it twice and
-    once in decode, once and not at all in prefill, which takes long; each with embedding, a small
+    A layer is the difference of two runs on the same memory: passes that execute it once more and
+    once less (`Workload.executions`; in prefill once and not at all), each with embedding, a small
     output layer and END. What begins and ends a pass is in both, so the figure is that of a layer
-    among others. An output layer is the difference of a pass with it and one without. The
-    built-in model is measured whole.
+    among others. An output layer is the difference of a pass that executes it twice and one that
+    does it once. The built-in model is measured whole. In prefill of a layer each of its matrices
+    also has a run of its own.
 
     Parameters
     ----------
@@ -217,6 +246,8 @@ def measure(workload: Workload, case: Case, weights: str, measurement: Measureme
         ``"w8"``, ``"w4"`` or ``"w4a"``.
     measurement : Measurement
         Where.
+    memory : str
+        Beside which memory, a name that its opener knows.
 
     Returns
     -------
@@ -225,7 +256,7 @@ def measure(workload: Workload, case: Case, weights: str, measurement: Measureme
 
     Raises
     ------
-    Difference
-        If device and golden machine differ.
+    HeadraceError
+        If device and golden machine differ (:class:`Difference`), or counters do not add up.
     """
-    return measurement.row(workload, case, weights)
+    return measurement.row(workload, case, weights, memory)

@@ -32,13 +32,25 @@ def print_rows(rows: Sequence[dict[str, Any]], console: Console) -> None:
     console : Console
         Where to print.
     """
+    # With an ideal memory, a sequential reader has the whole port.
+    sequential = any(row["memory"] != "ideal" for row in rows)
     table = Table("workload", "kind", "context", "positions", "config", "weights", "memory",
-                  "cycles", "port", "array", "waits, worst first", box=None, header_style="bold")
+                  "cycles", "port", *(["of sequential"] if sequential else []), "array", "padding",
+                  "waits, worst first", box=None, header_style="bold")
     for row in rows:
         cycles = row["cycles"]
         table.add_row(*(str(row[key]) for key in ("workload", "kind", "context", "positions",
                                                   "config", "weights", "memory")),
                       "" if cycles is None else f"{cycles:,}",
-                      _percent(row["port_utilisation"]), _percent(row["array_utilisation"]),
+                      _percent(row["port_utilisation"]),
+                      *([_percent(row["of_sequential"])] if sequential else []),
+                      _percent(row["array_utilisation"]),
+                      _percent(row["stream_waste"]["all"]),
                       worst(row) if cycles else "")
     console.print(table)
+    for row in rows:
+        if matrices := row.get("matrices"):
+            inside = ", ".join(f"{name} {_percent(value)}" for name, value in matrices.items())
+            console.print(f"array inside each matrix: {row['workload']} {row['kind']} "
+                          f"{row['context']} on {row['config']}, {row['weights']}, "
+                          f"{row['memory']}: {inside}", highlight=False)

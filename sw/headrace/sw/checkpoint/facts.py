@@ -24,7 +24,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise HeadraceError(f"{path}: cannot be read: {error.strerror}; expected a file of a "
                             f"Hugging Face checkpoint folder") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HeadraceError(f"{path}: not a JSON file: {error}") from error
     if not isinstance(content, dict):
         raise HeadraceError(f"{path}: expected a JSON object, not a {type(content).__name__}")
@@ -32,7 +32,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 class Facts:
-    """Typed access to the fields of a `config.json`.
+    """Typed access to the fields of a `config.json`, or to the metadata of another file.
 
     Every method raises :class:`~headrace.sw.errors.HeadraceError` that names file, field, value
     and what was expected.
@@ -50,23 +50,25 @@ class Facts:
         """A whole number of at least 1."""
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.error(name, "a whole number of at least 1")
+        if not isinstance(value, int) or isinstance(value, bool) \
+                or not 1 <= value < 1 << 31:
+            raise self.error(name, "a whole number from 1 to 2**31 - 1")
         return value
 
     def number(self, name: str, default: float) -> float:
         """A number above 0."""
         value = self.values.get(name)
         value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self.error(name, "a number above 0")
+        if not isinstance(value, int | float) or isinstance(value, bool) \
+                or not 0 < value < 1e30:
+            raise self.error(name, "a number above 0, at most 1e30")
         return float(value)
 
     def tokens(self, name: str) -> tuple[int, ...]:
         """Token ids: one, a list of them, or none."""
         value = self.values.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(isinstance(v, int) and v >= 0 for v in values):
+        if not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in values):
             raise self.error(name, "a token id, a list of them, or null")
         return tuple(values)
 

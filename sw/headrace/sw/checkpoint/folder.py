@@ -1,8 +1,6 @@
 """Checkpoint folders in the layout of Hugging Face."""
 
-from importlib import resources
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,74 +8,43 @@ from numpy.typing import NDArray
 from ..errors import HeadraceError
 from .facts import read_json
 from .hf_config import read_shape
+from .model import Checkpoint, check_finite, check_tensors
 from .safetensors import SafetensorsFile
 from .shape import ModelShape
 from .tokenizer import Tokenizer, load_tokenizer
 
 
-__all__ = ["BUILT_IN", "Checkpoint", "Weights", "find_model", "load_checkpoint"]
+__all__ = ["FolderCheckpoint", "load_folder"]
 
-
-#: Models that come with the package, by name.
-BUILT_IN = ("demo",)
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 
 
-def find_model(model: str | Path) -> Path:
-    """Folder of a model, given by its path or by the name of a built-in one.
-
-    Raises
-    ------
-    HeadraceError
-        If there is no such folder.
-    """
-    if str(model) in BUILT_IN:
-        return Path(str(resources.files("headrace.sw") / "models" / str(model)))
-    folder = Path(model)
-    if not folder.is_dir():
-        kind = "is a file" if folder.exists() else "does not exist"
-        raise HeadraceError(f"model {str(model)!r} {kind}: expected a Hugging Face checkpoint "
-                            f"folder, or a built-in model ({', '.join(BUILT_IN)})")
-    return folder
-
-
-class Weights(Protocol):
-    """What compiler and reference need of a model."""
-
-    name: str
-    shape: ModelShape
-
-    def tensor(self, name: str) -> NDArray[np.float32]:
-        """Read one tensor as float32."""
-        ...
-
-
-class Checkpoint:
-    """An opened checkpoint.
+class FolderCheckpoint(Checkpoint):
+    """A folder in the layout of Hugging Face.
 
     Parameters
     ----------
     folder : Path
-        Its folder.
+        The folder.
     shape : ModelShape
         Shape of the model.
     files : dict of str to SafetensorsFile
         File of each tensor.
     tokenizer : Tokenizer or None
-        Its tokenizer; without one, prompts are token ids.
+        Its tokenizer.
     """
+
+    kind = "Hugging Face folder"
 
     def __init__(self, folder: Path, shape: ModelShape, files: dict[str, SafetensorsFile],
                  tokenizer: Tokenizer | None):
-        self.folder = folder
-        self.name = folder.resolve().name
-        self.shape = shape
-        self.tokenizer = tokenizer
+        super().__init__(folder, shape, tokenizer,
+                         no_tokenizer="there is no tokenizer.json or tokenizer.model")
         self._files = files
-        for name, expected in shape.tensors().items():
-            self._check(name, expected)
+        check_tensors(folder, shape, {name: file.entries[name].shape
+                                      for name, file in files.items()})
         for name in files:
             if name.startswith("model.layers.") and name.endswith(".bias") and (
                     name not in shape.tensors()):
@@ -85,37 +52,15 @@ class Checkpoint:
                                     f"architecture {shape.architecture} does not have; the "
                                     f"result would be another one than the model's")
 
-    def _check(self, name: str, expected: tuple[int, ...]) -> None:
-        if name not in self._files:
-            raise HeadraceError(f"{self.folder}: missing tensor {name!r}: expected shape "
-                                f"{list(expected)}")
-        file = self._files[name]
-        found = file.entries[name].shape
-        if found == expected:
-            return
-        if name in ("model.embed_tokens.weight", "lm_head.weight") and found[1:] == expected[1:]:
-            raise HeadraceError(f"{file.path}: tensor {name!r} has {found[0]} rows, but "
-                                f"vocab_size in config.json is {expected[0]}: expected the same "
-                                f"number")
-        raise HeadraceError(f"{file.path}: tensor {name!r} has shape {list(found)}: expected "
-                            f"{list(expected)} from config.json")
-
     def tensor(self, name: str) -> NDArray[np.float32]:
-        """Read one tensor as float32.
-
-        Raises
-        ------
-        HeadraceError
-            If it holds NaN or infinity, or is of an unsupported type.
-        """
         values = self._files[name].read(name)
-        finite = np.isfinite(values)
-        if not finite.all():
-            index = [int(i) for i in np.unravel_index(int(np.argmin(finite)), values.shape)]
-            raise HeadraceError(f"{self._files[name].path}: tensor {name!r} holds "
-                                f"{values[tuple(index)]} at index {index}: expected finite "
-                                f"weights; the checkpoint is damaged")
+        check_finite(self._files[name].path, name, values)
         return values
+
+    def stored(self) -> dict[str, tuple[str, int]]:
+        return {name: (entry.dtype, entry.end - entry.begin)
+                for name in self.shape.tensors()
+                for entry in [self._files[name].entries[name]]}
 
 
 def _open_files(folder: Path) -> dict[str, SafetensorsFile]:
@@ -126,9 +71,11 @@ def _open_files(folder: Path) -> dict[str, SafetensorsFile]:
             raise HeadraceError(f"{folder / _INDEX}: expected an object `weight_map`")
         names = sorted({str(name) for name in weight_map.values()})
         for name in names:
-            if Path(name).name != name:
-                raise HeadraceError(f"{folder / _INDEX}: file {name!r}: expected names of files "
-                                    f"in the same folder")
+            # File systems take 255 bytes, and no surrogates, which are not printable.
+            if (Path(name).name != name or not name.isprintable()
+                    or len(name.encode("utf-8", "replace")) > 255):
+                raise HeadraceError(f"{folder / _INDEX}: file {name[:80]!r}: expected names of "
+                                    f"files in the same folder")
             if not (folder / name).is_file():
                 raise HeadraceError(f"{folder / name}: missing, but {_INDEX} names it: download "
                                     f"the checkpoint again")
@@ -145,8 +92,8 @@ def _open_files(folder: Path) -> dict[str, SafetensorsFile]:
     return {tensor: file for file in files for tensor in file.entries}
 
 
-def load_checkpoint(model: str | Path) -> Checkpoint:
-    """Open a checkpoint by the path of its folder or by the name of a built-in model.
+def load_folder(folder: Path) -> FolderCheckpoint:
+    """Open a checkpoint folder.
 
     Everything but the weights is read and checked; weights are read one by one when asked for.
 
@@ -155,11 +102,10 @@ def load_checkpoint(model: str | Path) -> Checkpoint:
     HeadraceError
         If something is missing, damaged, not supported, or does not fit together.
     """
-    folder = find_model(model)
     shape = read_shape(folder)
     files = _open_files(folder)
     if not shape.tied and "lm_head.weight" not in files and "model.embed_tokens.weight" in files:
         raise HeadraceError(f"{folder}: missing tensor 'lm_head.weight': expected shape "
                             f"{[shape.vocab, shape.dim]}, as tie_word_embeddings is false")
     tokenizer = load_tokenizer(folder, vocab=shape.vocab, bos=shape.bos)
-    return Checkpoint(folder, shape, files, tokenizer)
+    return FolderCheckpoint(folder, shape, files, tokenizer)

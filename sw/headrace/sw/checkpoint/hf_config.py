@@ -22,7 +22,8 @@ def read_shape(folder: Path) -> ModelShape:
     path = folder / "config.json"
     values = read_json(path)
     names = values.get("architectures") or []
-    names = names if isinstance(names, list) else [names]
+    if not isinstance(names, list):
+        raise HeadraceError(f"{path}: architectures is {names!r}: expected a list of names")
     found = [ARCHITECTURES[name] for name in names if name in ARCHITECTURES]
     if not found:
         what = ", ".join(map(str, names)) or f"model_type {values.get('model_type')!r}"

@@ -1,6 +1,7 @@
 """Safetensors files, memory-mapped: one tensor at a time is read and converted to float32."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,9 @@ __all__ = ["SafetensorsFile", "TensorEntry"]
 
 
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+
+# Values that are converted at a time.
+_RUN = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ def _entry(path: Path, name: str, facts: object, data: int, size: int) -> Tensor
     try:
         dtype, shape = str(facts["dtype"]), tuple(int(n) for n in facts["shape"])  # type: ignore
         begin, end = (int(n) for n in facts["data_offsets"])  # type: ignore
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise HeadraceError(f"{path}: the header describes tensor {name!r} wrongly: expected "
                             f"dtype, shape and data_offsets; download the file again") from error
     if begin < 0 or end < begin or min(shape, default=0) < 0:
@@ -41,7 +45,7 @@ def _entry(path: Path, name: str, facts: object, data: int, size: int) -> Tensor
         raise HeadraceError(f"{path}: truncated: tensor {name!r} ends at byte {data + end}, but "
                             f"the file has {size} bytes; download the file again")
     if dtype in _ITEM_BYTES:
-        expected = _ITEM_BYTES[dtype] * int(np.prod(shape, dtype=np.int64))
+        expected = _ITEM_BYTES[dtype] * math.prod(shape)
         if end - begin != expected:
             raise HeadraceError(f"{path}: tensor {name!r} of type {dtype} and shape {list(shape)} "
                                 f"needs {expected} bytes, but the header gives it {end - begin}; "
@@ -87,7 +91,7 @@ class SafetensorsFile:
             header = json.loads(text)
             if not isinstance(header, dict):
                 raise ValueError("the header is no object")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HeadraceError(f"{path}: not a safetensors file: {error}") from error
         header.pop("__metadata__", None)
         self.entries = {name: _entry(path, name, facts, 8 + length, size)
@@ -103,15 +107,19 @@ class SafetensorsFile:
             If the tensor is of another type.
         """
         entry = self.entries[name]
-        # A copy: tensors may begin at any byte.
-        raw = np.array(self._map[entry.begin:entry.end])
-        if entry.dtype == "F32":
-            values = raw.view("<f4")
-        elif entry.dtype == "F16":
-            values = raw.view("<f2").astype(np.float32)
-        elif entry.dtype == "BF16":
-            values = (raw.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
-        else:
+        if entry.dtype not in _ITEM_BYTES:
             raise HeadraceError(f"{self.path}: tensor {name!r} has type {entry.dtype}: supported "
                                 f"are {', '.join(_ITEM_BYTES)}; convert the checkpoint")
-        return values.astype(np.float32, copy=False).reshape(entry.shape)
+        raw = self._map[entry.begin:entry.end]
+        item = _ITEM_BYTES[entry.dtype]
+        values = np.empty(len(raw) // item, np.float32)
+        # In runs: what is not needed for long stays small.
+        for at in range(0, len(values), _RUN):
+            # A copy: tensors may begin at any byte.
+            run = np.array(raw[item * at:item * (at + _RUN)])
+            if entry.dtype == "BF16":
+                bits = run.view("<u2").astype(np.uint32) << np.uint32(16)
+                values[at:at + _RUN] = bits.view(np.float32)
+            else:
+                values[at:at + _RUN] = run.view("<f4" if entry.dtype == "F32" else "<f2")
+        return values.reshape(entry.shape)

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from .model import Checkpoint
 from .shape import ModelShape
-from .tokenizer import Tokenizer
 
 
 __all__ = ["SyntheticCheckpoint"]
 
 
-class SyntheticCheckpoint:
-    """Stands in for a :class:`~headrace.sw.checkpoint.Checkpoint`.
+class SyntheticCheckpoint(Checkpoint):
+    """A model without a file.
 
     Each tensor depends on its name, its shape and the seed only, and is drawn when it is read.
     Matrices have a standard deviation of ``1 / sqrt(k)``, so that activations keep their size.
@@ -29,11 +29,10 @@ class SyntheticCheckpoint:
         Name of the model.
     """
 
+    kind = "random weights"
+
     def __init__(self, shape: ModelShape, *, seed: int = 0, name: str = "synthetic"):
-        self.shape = shape
-        self.name = name
-        self.folder = Path(name)
-        self.tokenizer: Tokenizer | None = None
+        super().__init__(Path(name), shape, name=name)
         self._seed = seed
         self._shapes = shape.tensors()
 

@@ -1,4 +1,4 @@
-"""Tokenizers of checkpoints: `tokenizer.json` or `tokenizer.model`."""
+"""Tokenizers: text to token ids and back."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 from ..errors import HeadraceError
 
 
-__all__ = ["TextStream", "Tokenizer", "load_tokenizer"]
+__all__ = ["TextStream", "Tokenizer", "json_tokenizer", "load_tokenizer", "restore_tokenizer",
+           "sentencepiece_tokenizer"]
 
 
 class Tokenizer:
@@ -18,12 +19,24 @@ class Tokenizer:
         Number of tokens.
     encode, decode : callable
         Text to ids, special tokens at the beginning included; ids to text without them.
+    kind : str
+        ``"json"`` (of the `tokenizers` library) or ``"sentencepiece"``.
+    content : callable
+        Returns its file as bytes: with `kind` and `bos`, what :func:`restore_tokenizer` wants.
+    bos : int or None
+        Token that a SentencePiece model is told to put first.
+    template : str or None
+        Chat template in the Jinja language, where the checkpoint has one.
     """
 
     def __init__(self, size: int, encode: Callable[[str], list[int]],
-                 decode: Callable[[Sequence[int]], str]):
+                 decode: Callable[[Sequence[int]], str], *, kind: str,
+                 content: Callable[[], bytes], bos: int | None = None,
+                 template: str | None = None):
         self.size = size
         self.encode = encode
+        self.kind, self.content, self.bos = kind, content, bos
+        self.template = template
         self._decode = decode
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -62,29 +75,91 @@ class TextStream:
         return new
 
 
-def _from_json(path: Path) -> Tokenizer:
+def json_tokenizer(source: object, where: Path | str = "tokenizer") -> Tokenizer:
+    """Tokenizer of the `tokenizers` library: its object, or the bytes of a `tokenizer.json`.
+
+    Raises
+    ------
+    HeadraceError
+        If the bytes are something else.
+    """
     import tokenizers
 
-    try:
-        inner = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:      # the library raises plain exceptions
-        raise HeadraceError(f"{path}: not a tokenizer file: {error}") from error
+    inner = source
+    if isinstance(source, bytes):
+        try:
+            inner = tokenizers.Tokenizer.from_buffer(source)
+        except Exception as error:      # the library raises plain exceptions
+            raise HeadraceError(f"{where}: not a tokenizer file: {error}") from error
+    assert isinstance(inner, tokenizers.Tokenizer)
     return Tokenizer(inner.get_vocab_size(), lambda text: inner.encode(text).ids,
-                     lambda ids: inner.decode(list(ids), skip_special_tokens=True))
+                     lambda ids: inner.decode(list(ids), skip_special_tokens=True),
+                     kind="json", content=lambda: inner.to_str().encode())
 
 
-def _from_model(path: Path, bos: int | None) -> Tokenizer:
+def sentencepiece_tokenizer(raw: bytes, bos: int | None, where: Path | str = "tokenizer"
+                            ) -> Tokenizer:
+    """Tokenizer of a SentencePiece model; `bos` comes first in every text.
+
+    Raises
+    ------
+    HeadraceError
+        If the bytes are no such model.
+    """
     import sentencepiece
 
     inner = sentencepiece.SentencePieceProcessor()
     try:
-        inner.LoadFromFile(str(path))
+        if not inner.LoadFromSerializedProto(raw):
+            raise RuntimeError("the library refuses it")
+        size = int(inner.GetPieceSize())
     except (RuntimeError, OSError) as error:
-        raise HeadraceError(f"{path}: not a SentencePiece model: {error}") from error
-    size = int(inner.GetPieceSize())
+        raise HeadraceError(f"{where}: not a SentencePiece model: {error}") from error
     start = [] if bos is None else [bos]
     return Tokenizer(size, lambda text: start + [int(i) for i in inner.EncodeAsIds(text)],
-                     lambda ids: str(inner.DecodeIds([int(i) for i in ids])) if ids else "")
+                     lambda ids: str(inner.DecodeIds([int(i) for i in ids])) if ids else "",
+                     kind="sentencepiece", content=lambda: raw, bos=bos)
+
+
+def restore_tokenizer(kind: str, content: bytes, bos: int | None, where: Path | str
+                      ) -> Tokenizer:
+    """Make a tokenizer from what an image keeps of it.
+
+    Raises
+    ------
+    HeadraceError
+        If it is damaged, or its kind unknown.
+    """
+    if kind == "json":
+        return json_tokenizer(content, where)
+    if kind == "sentencepiece":
+        return sentencepiece_tokenizer(content, bos, where)
+    raise HeadraceError(f"{where}: tokenizer of kind {kind!r}: expected json or sentencepiece")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise HeadraceError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _template(folder: Path) -> str | None:
+    """Chat template of a folder: in a file of its own, or in `tokenizer_config.json`."""
+    from .facts import read_json
+
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return _read(path).decode("utf-8", "replace")
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return None
+    value = read_json(path).get("chat_template")
+    if isinstance(value, list):     # several, by name
+        named = {each.get("name"): each.get("template") for each in value
+                 if isinstance(each, dict)}
+        value = named.get("default")
+    return value if isinstance(value, str) else None
 
 
 def load_tokenizer(folder: Path, *, vocab: int, bos: int | None) -> Tokenizer | None:
@@ -96,13 +171,14 @@ def load_tokenizer(folder: Path, *, vocab: int, bos: int | None) -> Tokenizer | 
         If its file is damaged, or it has more tokens than the embedding table has rows.
     """
     if (path := folder / "tokenizer.json").is_file():
-        tokenizer = _from_json(path)
+        tokenizer = json_tokenizer(_read(path), path)
     elif (path := folder / "tokenizer.model").is_file():
-        tokenizer = _from_model(path, bos)
+        tokenizer = sentencepiece_tokenizer(_read(path), bos, path)
     else:
         return None
     if tokenizer.size > vocab:
         raise HeadraceError(f"{path}: the vocabulary has {tokenizer.size} tokens, but the "
                             f"embedding table has {vocab} rows: expected a tokenizer that "
                             f"belongs to the model")
+    tokenizer.template = _template(folder)
     return tokenizer

@@ -14,7 +14,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that the user can mend are one message, without a traceback."""
     from .app import app
     try:
-        app(arguments, prog_name="headrace")
+        # The command that a report repeats.
+        app(arguments, prog_name="headrace",
+            obj=list(sys.argv[1:] if arguments is None else arguments))
     except (HeadraceError, ConfigError) as error:
         sys.stdout.flush()
         print(f"headrace: {error}", file=sys.stderr)

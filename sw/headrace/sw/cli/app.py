@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from . import bench, cache, configs, quality, run, synth, verilog
+from . import (
+    bench,
+    cache,
+    configs,
+    fetch,
+    inspect,
+    quality,
+    quantise,
+    run,
+    speed,
+    synth,
+    verilog,
+)
 
 
 __all__ = ["app"]
@@ -31,7 +43,11 @@ def _main(show_version: Annotated[bool, typer.Option(
 
 
 app.command("run")(run.run)
+app.command("fetch")(fetch.fetch_model)
+app.command("quantise")(quantise.quantise)
+app.command("inspect")(inspect.inspect)
 app.command("bench")(bench.bench)
+app.command("speed")(speed.speed)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
 app.command("configs")(configs.configs)

@@ -21,6 +21,7 @@ def figures(config: Config) -> dict:
         "port_bytes_per_second": config.port_bytes * config.clk_hz,
         "macs_per_second": config.rows * config.cols * config.clk_hz,
         "sram_bytes": config.sram_bytes,
+        "stream_waste": config.stream_waste,
         "fingerprint": f"{config.fingerprint:08x}",
     }
 
@@ -34,6 +35,7 @@ def configs(
     """Show configurations: the presets, or TOML files with the same fields.
 
     A TOML file holds any of the fields shown here; `preset = "tiny"` starts it from a preset.
+    stream_waste is the part of the weight stream that is lost where cols is no power of two.
     """
     shown = [figures(load_config(name)) for name in names or PRESETS]
     if as_json:
@@ -47,4 +49,6 @@ def configs(
 
 
 def _text(value) -> str:
+    if isinstance(value, float):
+        return f"{100 * value:.1f} %"
     return f"{value:,}" if isinstance(value, int) else str(value)

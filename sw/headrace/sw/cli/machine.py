@@ -9,11 +9,25 @@ from ..device import Device, GoldenDevice
 from ..errors import HeadraceError
 
 
-__all__ = ["KINDS", "memory_options", "open_device"]
+__all__ = ["KINDS", "memory_name", "memory_options", "open_device", "sequential_cycles"]
 
 
 #: Kinds of devices that the command line knows.
 KINDS = ("golden", "sim")
+
+
+def memory_name(config: Config, memory: str) -> str:
+    """The memory that a name of the command line means: ``"preset"`` is the configuration's own."""
+    return config.memory if memory == "preset" else memory
+
+
+def sequential_cycles(config: Config, memory: str, size: int) -> int:
+    """Cycles in which a reader that does nothing else gets `size` bytes from a memory in sequence,
+    with bursts as long and as many in flight as the configuration's."""
+    from headrace.sim.traffic import sequential_read
+
+    return sequential_read(memory_options(config, memory), size, bus_bytes=config.port_bytes,
+                           burst_bytes=config.burst_bytes, outstanding=config.outstanding)
 
 
 def memory_options(config: Config, memory: str = "ideal", *, latency: int = 60,
@@ -25,18 +39,20 @@ def memory_options(config: Config, memory: str = "ideal", *, latency: int = 60,
     config : Config
         Its clock is that of the port.
     memory : str
-        ``"ideal"``, or the name of a DRAM of :data:`headrace.sim.dram.DRAMS`.
+        ``"ideal"``, the name of a DRAM of :data:`headrace.sim.dram.DRAMS`, or ``"preset"``: the
+        DRAM of the configuration.
     latency, bandwidth, stall_seed
         See :class:`headrace.sim.memory.MemoryOptions`; the first two are for ``"ideal"`` only.
     """
     from headrace.sim.memory import MemoryOptions
 
+    memory = memory_name(config, memory)
     return MemoryOptions(latency=latency, bandwidth=bandwidth, stall_seed=stall_seed,
                          dram=None if memory == "ideal" else memory, clk_hz=config.clk_hz)
 
 
 def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int = 60,
-                bandwidth: float = 1.0, stall_seed: int | None = None,
+                bandwidth: float = 1.0, stall_seed: int | None = None, activity: bool = False,
                 notes: Console | None = None) -> Device:
     """A machine for an image, to be used as a context manager.
 
@@ -48,6 +64,8 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
         What will run: its configuration, and the memory that it needs.
     memory, latency, bandwidth, stall_seed
         Memory of a simulation, see :func:`memory_options`.
+    activity : bool
+        A simulation can record what its engines do.
     notes : Console, optional
         Where a build of the simulator is announced.
 
@@ -69,7 +87,7 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
                              stall_seed=stall_seed)
     console = notes or Console(quiet=True)
     with console.status(f"generating the RTL of {image.config.name}") as status:
-        verilog = device_verilog(image.config)
+        verilog = device_verilog(image.config, activity=activity)
         status.update(f"building the simulator of {image.config.name}, once for this "
                       f"configuration")
         build_simulation(verilog)

@@ -13,21 +13,20 @@ from headrace.hw.config import load_config
 from ..checkpoint import Checkpoint, load_checkpoint
 from ..compiler import compile_model
 from ..errors import HeadraceError
+from ..policies import parse_policy
+from .model import QUANT_HELP, choose_config
 
 
 __all__ = ["quality"]
 
 
 def _text_ids(checkpoint: Checkpoint, path: Path, positions: int) -> list[int]:
-    if checkpoint.tokenizer is None:
-        raise HeadraceError(f"{checkpoint.folder}: no tokenizer, so a text cannot be read: give "
-                            f"--ids FILE")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise HeadraceError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     # A token is hardly longer than 16 characters: no need to encode a whole book.
-    return checkpoint.tokenizer.encode(text[:16 * positions])[:positions]
+    return checkpoint.need_tokenizer().encode(text[:16 * positions])[:positions]
 
 
 def _listed_ids(path: Path, positions: int) -> list[int]:
@@ -44,7 +43,8 @@ def _listed_ids(path: Path, positions: int) -> list[int]:
 
 
 def quality(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Checkpoint folder, or `demo`.")],
+    model: Annotated[str, typer.Argument(
+        metavar="MODEL", help="A checkpoint: name, folder or file as of `headrace run`.")],
     text: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Text to read, teacher-forced.")] = None,
     ids: Annotated[Path | None, typer.Option(
@@ -52,17 +52,21 @@ def quality(
         "first has it as `greedy`.")] = None,
     positions: Annotated[int | None, typer.Option(
         metavar="N", help="Positions to read; the context by default.")] = None,
-    config: Annotated[str, typer.Option(
-        metavar="NAME|FILE.toml", help="Configuration; it changes no bit.")] = "tiny",
+    config: Annotated[str | None, typer.Option(
+        metavar="NAME|FILE.toml", help="Configuration; it changes no bit. The smallest preset that "
+        "the model fits by default.")] = None,
+    quant: Annotated[str | None, typer.Option(
+        metavar="FORMATS|FILE.toml", help=QUANT_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ):
     """Compare the golden machine with the float32 model, token by token on the same text."""
     from ..quality import measure_quality
     if (text is None) == (ids is None):
         raise HeadraceError("expected either --text FILE or --ids FILE.json")
-    checkpoint = load_checkpoint(model)
-    image = compile_model(checkpoint, load_config(config))
-    count = min(positions or image.context, image.context)
+    policy, checkpoint = parse_policy(quant), load_checkpoint(model)
+    count = min(positions or checkpoint.shape.context, checkpoint.shape.context)
+    chosen = load_config(config) if config else choose_config(checkpoint, policy, count)
+    image = compile_model(checkpoint, chosen, policy=policy, context=count)
     if text is not None:
         tokens = _text_ids(checkpoint, text, count)
     else:

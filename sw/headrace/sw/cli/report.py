@@ -7,8 +7,10 @@ from rich.table import Table
 
 from headrace.hw.config import Config
 
+from ..statistics import lost_cycles
 
-__all__ = ["lost_cycles", "print_report"]
+
+__all__ = ["print_report"]
 
 
 def _percent(value: float | None) -> str:
@@ -35,18 +37,30 @@ def _passes(report: dict[str, Any], config: Config) -> Table:
     return table
 
 
+def _locality(report: dict[str, Any]) -> Table:
+    """Rows of layers; like layers that follow each other are one row."""
+    table = Table("", "layer", "MACs / weight byte", "K/V from SRAM", "from memory",
+                  "bytes / token", "least", box=None, header_style="bold")
+    groups: list[tuple[tuple[str, ...], list[int | None]]] = []
+    for row in report["locality"]["layers"]:
+        reuse = row["macs_per_weight_byte"]
+        cells = (row["kind"], "" if reuse is None else f"{reuse:.2f}", f"{row['kv_from_sram']:,}",
+                 f"{row['kv_from_memory']:,}", f"{row['bytes_per_token']:,.0f}",
+                 f"{row['least_bytes_per_token']:,.0f}")
+        if groups and groups[-1][0] == cells and row["layer"] is not None:
+            groups[-1][1].append(row["layer"])
+        else:
+            groups.append((cells, [row["layer"]]))
+    for (kind, *cells), layers in groups:
+        first, last = layers[0], layers[-1]
+        name = ("the rest" if first is None else str(first) if first == last else
+                f"each of {first}-{last}")
+        table.add_row(kind, name, *cells)
+    return table
+
+
 def _ratio(passes: list[dict[str, Any]], key: str, cycles: int | None, peak: int) -> float | None:
     return sum(each[key] for each in passes) / (cycles * peak) if cycles else None
-
-
-def lost_cycles(report: dict[str, Any]) -> list[tuple[str, str, int]]:
-    """Cycles in which an engine waited: ``(engine, cause, cycles)``, worst first."""
-    rows = []
-    for name, count in report["totals"]["stalls"].items():
-        engine, cause = name.split("_", 1)
-        if count:
-            rows.append((engine, cause.removeprefix("wait_").replace("_", " "), count))
-    return sorted(rows, key=lambda row: -row[2])
 
 
 def _dram(name: str, found: dict[str, int]) -> str:
@@ -55,6 +69,14 @@ def _dram(name: str, found: dict[str, int]) -> str:
                        for key in ("hits", "misses", "conflicts"))
     return (f"{name}: {accesses:,} accesses, {shares}; {found['refreshes']:,} refreshes, "
             f"{found['turnarounds']:,} turnarounds of the bus")
+
+
+def _padding(waste: dict[str, float], config: Config) -> str:
+    text = f"padding: {_percent(waste['all'])} of the weight stream"
+    if waste["columns"]:
+        text += (f"; {_percent(waste['columns'])} because {config.cols} columns take "
+                 f"{config.stride}, the next power of two")
+    return text
 
 
 def print_report(report: dict[str, Any], config: Config, console: Console) -> None:
@@ -71,6 +93,9 @@ def print_report(report: dict[str, Any], config: Config, console: Console) -> No
     """
     console.print()
     console.print(_passes(report, config))
+    if report["passes"]:
+        console.print()
+        console.print(_locality(report))
     totals, clock = report["totals"], report["clock_hz"]
     if totals["cycles"]:
         table = Table("engine", "waited for", "cycles", "of all", box=None, header_style="bold")
@@ -91,6 +116,7 @@ def print_report(report: dict[str, Any], config: Config, console: Console) -> No
         seconds = report["wall_seconds"]
         console.print(f"{len(report['tokens'])} tokens in {seconds:.2f} s on the golden machine",
                       highlight=False)
+    console.print(_padding(report["stream_waste"], config), highlight=False)
     if report.get("dram"):
         console.print(_dram(report["memory"], report["dram"]), highlight=False)
     if report["check"] is not None:

@@ -1,6 +1,8 @@
 """``headrace run``: a model generates text on a machine."""
 
+import gzip
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,11 +14,13 @@ from rich.console import Console
 from headrace.hw.config import load_config
 
 from ..check import Difference
-from ..checkpoint import Checkpoint, TextStream, load_checkpoint
-from ..compiler import compile_model
+from ..checkpoint import TextStream, Tokenizer
 from ..driver import Session
 from ..errors import HeadraceError
-from .machine import KINDS, memory_options, open_device
+from ..page import render
+from ..trace import Trace, chrome_trace
+from .machine import KINDS, memory_name, memory_options, open_device
+from .model import MODEL_HELP, QUANT_HELP, Model, open_model
 from .report import print_report
 from .verilog import write_files
 
@@ -39,27 +43,20 @@ def parse_ids(text: str) -> list[int]:
                             f"them, as 1,2,3") from error
 
 
-def _prompt(checkpoint: Checkpoint, prompt: str | None, prompt_ids: str | None) -> list[int]:
-    if (prompt is None) == (prompt_ids is None):
-        raise HeadraceError("expected either --prompt TEXT or --prompt-ids 1,2,3")
+def _prompt(model: Model, prompt: str | None, prompt_ids: str | None) -> list[int]:
     if prompt_ids is not None:
         return parse_ids(prompt_ids)
     assert prompt is not None
-    if not prompt:
-        raise HeadraceError("the prompt is empty: expected a text, or --prompt-ids 1,2,3")
-    if checkpoint.tokenizer is None:
-        raise HeadraceError(f"{checkpoint.folder}: no tokenizer.json or tokenizer.model, so a "
-                            f"text cannot be read: give --prompt-ids 1,2,3")
-    return checkpoint.tokenizer.encode(prompt)
+    return model.encode(prompt, "--prompt-ids 1,2,3")
 
 
 class _Output:
     """Text as it comes, or ids where there is no tokenizer."""
 
-    def __init__(self, checkpoint: Checkpoint, prompt: list[int]):
+    def __init__(self, tokenizer: Tokenizer | None, prompt: list[int]):
         self.stream = None
-        if checkpoint.tokenizer is not None:
-            self.stream = TextStream(checkpoint.tokenizer)
+        if tokenizer is not None:
+            self.stream = TextStream(tokenizer)
             for token in prompt:
                 self._write(self.stream.push(token))
         self.text = ""
@@ -75,22 +72,47 @@ class _Output:
         self._write(piece)
 
 
+def _check_files(device: str, files: dict[str, Path | None]) -> None:
+    """Refuse now what would fail after a long run."""
+    for option, path in files.items():
+        if path is not None and path.is_dir():
+            raise HeadraceError(f"{option} {path}: is a folder: expected a file to write")
+        if path is not None and device == "golden" and option != "--json":
+            raise HeadraceError(f"{option} shows cycles, which the golden machine does not have: "
+                                f"use --device sim")
+
+
+def _write_trace(trace: Trace, report: dict[str, Any], trace_file: Path | None,
+                 page_file: Path | None) -> None:
+    """Write the files that need a trace."""
+    if trace_file is not None:
+        facts = {name: report[name] for name in ("model", "config", "clock_hz", "memory")}
+        text = json.dumps(chrome_trace(trace, **facts), separators=(",", ":")).encode()
+        packed = gzip.compress(text, mtime=0) if trace_file.name.endswith(".gz") else text
+        write_files(trace_file.parent, {trace_file.name: packed})
+    if page_file is not None:
+        write_files(page_file.parent, {page_file.name: render(trace, report)})
+
+
 def run(
-    model: Annotated[str, typer.Argument(
-        metavar="MODEL", help="Folder of a Hugging Face checkpoint, or `demo`, which is built "
-        "in.")],
+    command: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     prompt: Annotated[str | None, typer.Option(help="Text to continue.")] = None,
     prompt_ids: Annotated[str | None, typer.Option(
         metavar="1,2,3", help="Token ids to continue, instead of a text.")] = None,
     tokens: Annotated[int, typer.Option(help="Tokens to generate.")] = 48,
     device: Annotated[str, typer.Option(
         metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "sim",
-    config: Annotated[str, typer.Option(
-        metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`.")] = "tiny",
+    config: Annotated[str | None, typer.Option(
+        metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`; the smallest preset "
+        "that the model fits by default.")] = None,
+    quant: Annotated[str | None, typer.Option(
+        metavar="FORMATS|FILE.toml", help=QUANT_HELP)] = None,
     memory: Annotated[str, typer.Option(
-        metavar="ideal|PRESET", help="Memory of the simulation: fixed latency and bandwidth, or "
-        "the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 at "
-        "the clock of the configuration (sim).")] = "ideal",
+        metavar="ideal|preset|DRAM", help="Memory of the simulation: fixed latency and bandwidth, "
+        "or the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 "
+        "at the clock of the configuration; `preset` is the one that the configuration names "
+        "(sim).")] = "ideal",
     latency: Annotated[int, typer.Option(
         metavar="CYCLES", help="Cycles until ideal memory answers a read (sim).")] = 60,
     bandwidth: Annotated[float, typer.Option(
@@ -109,6 +131,12 @@ def run(
         "arg-max, every byte of the cache. Exit code 1 on a difference.")] = False,
     json_file: Annotated[Path | None, typer.Option(
         "--json", metavar="FILE", help="Write all figures to a file.")] = None,
+    trace_file: Annotated[Path | None, typer.Option(
+        "--trace", metavar="FILE", help="Write what every engine did and when, for "
+        "ui.perfetto.dev or chrome://tracing; packed if the name ends in .gz (sim).")] = None,
+    page_file: Annotated[Path | None, typer.Option(
+        "--report", metavar="FILE.html", help="Write a page with figures, roofline, lost cycles "
+        "and a timeline, which needs no network (sim).")] = None,
     quiet: Annotated[bool, typer.Option(
         "-q", "--quiet", help="Only the text: no progress, no report.")] = False,
 ):
@@ -119,28 +147,31 @@ def run(
     Example: headrace run demo --prompt "Once upon a time" --check
     """
     notes = Console(stderr=True, quiet=quiet)
-    chosen = load_config(config)
-    if json_file is not None and json_file.is_dir():
-        # Now, not after a long run.
-        raise HeadraceError(f"--json {json_file}: is a folder: expected a file to write")
+    traced = trace_file is not None or page_file is not None
+    _check_files(device, {"--json": json_file, "--trace": trace_file, "--report": page_file})
     # Likewise: refused before the model is compiled.
-    memory_options(chosen, memory, latency=latency, bandwidth=bandwidth, stall_seed=stall_seed)
-    checkpoint = load_checkpoint(model)
-    ids = _prompt(checkpoint, prompt, prompt_ids)
-    with notes.status("compiling the model") as status:
-        image = compile_model(checkpoint, chosen, context=context,
-                              progress=lambda name: status.update(f"compiling {name}"))
-    notes.print(f"{checkpoint.name} on {chosen.name} ({device}): {chosen.rows} x {chosen.cols} "
+    if (prompt is None) == (prompt_ids is None):
+        raise HeadraceError("expected either --prompt TEXT or --prompt-ids 1,2,3")
+    if prompt == "":
+        raise HeadraceError("the prompt is empty: expected a text, or --prompt-ids 1,2,3")
+    memory_options(load_config(config or "tiny"), memory, latency=latency, bandwidth=bandwidth,
+                   stall_seed=stall_seed)
+    opened = open_model(model, config=config, quant=quant, context=context, notes=notes)
+    image, chosen = opened.image, opened.image.config
+    ids = _prompt(opened, prompt, prompt_ids)
+    notes.print(f"{image.model} on {chosen.name} ({device}): {chosen.rows} x {chosen.cols} "
                 f"array, {chosen.port_bits}-bit port; image of {image.content.size:,} bytes",
                 style="dim", highlight=False)
     found: list[int] = []
+    ideal = device == "sim" and memory == "ideal"
     with open_device(device, image, memory=memory, latency=latency, bandwidth=bandwidth,
-                     stall_seed=stall_seed, notes=notes) as machine:
+                     stall_seed=stall_seed, activity=traced, notes=notes) as machine:
         session = Session(machine, image, chunk=chunk, passes_per_run=passes, check=check,
+                          trace=traced,
                           notify=lambda text: notes.print(text, style="yellow", highlight=False,
                                                           markup=False))
         generated = session.generate(ids, tokens)
-        output = _Output(checkpoint, ids)
+        output = _Output(opened.tokenizer, ids)
         start = time.perf_counter()
         difference = None
         try:
@@ -150,14 +181,20 @@ def run(
         except Difference as error:
             difference = error
         print()
+        trace = session.trace()
         report: dict[str, Any] = {
-            "model": checkpoint.name, "config": chosen.name, "device": device,
-            "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(),
+            "model": image.model, "config": chosen.name, "device": device,
+            "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(trace),
             "wall_seconds": time.perf_counter() - start,
-            "memory": memory if device == "sim" else None, "dram": machine.dram_statistics,
+            "memory": memory_name(chosen, memory) if device == "sim" else None,
+            "dram": machine.dram_statistics,
+            "latency": latency if ideal else None, "bandwidth": bandwidth if ideal else None,
+            "command": shlex.join(["headrace", *command.obj]),
         }
     print_report(report, chosen, notes)
     if json_file is not None:
         write_files(json_file.parent, {json_file.name: json.dumps(report, indent=1) + "\n"})
+    if trace is not None:
+        _write_trace(trace, report, trace_file, page_file)
     if difference is not None:
         raise difference

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,15 +17,15 @@ from ..errors import HeadraceError
 __all__ = ["verilog", "write_files"]
 
 
-def write_files(folder: Path, files: dict[str, str]) -> None:
-    """Write text files into a folder, each to a temporary name first: none is ever half there."""
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files into a folder, each to a temporary name first: none is ever half there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
             try:
-                with open(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
+                with open(handle, "wb") as file:
+                    file.write(text.encode() if isinstance(text, str) else text)
                 os.chmod(temporary, 0o644)
                 os.replace(temporary, folder / name)
             except BaseException:

@@ -1,24 +1,26 @@
 """Checkpoint and configuration to image."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from headrace.hw.config import ALIGN, Config
-from headrace.hw.isa import INSTRUCTION_BYTES, Format
+from headrace.hw.isa import INSTRUCTION_BYTES
 from headrace.hw.regmap import RECORD_BYTES
 
 from ..checkpoint import Weights
 from ..errors import HeadraceError
-from ..layout import CacheLayout, align, pack_weights
+from ..layout import CacheLayout, align
 from ..quantiser import Policy
+from ..weight_layout import column_bytes
 from .image import Image, Region
 from .program import Matrix, Placement, build_program, matrices, program_length
 from .sizes import Sizes
-from .weights import matrix, table
+from .weights import matrix_format, origin, pack_matrix, write_table
 
 
-__all__ = ["compile_model"]
+__all__ = ["Plan", "compile_model", "plan_model"]
 
 
 #: Passes of one run: each leaves a record in memory.
@@ -60,19 +62,98 @@ class _Map:
         self.regions[name] = Region(begin, self.end - begin)
 
 
-def _place(sizes: Sizes, specs: dict[str, Matrix], cache: CacheLayout, context: int,
-           program_bytes: int) -> _Map:
-    places = _Map()
-    places.region("program", program_bytes)
-    places.region("tables", _tables(sizes, context))
-    places.region("weights", {name: spec.words * sizes.config.stride
-                              for name, spec in specs.items()})
-    places.region("cache", cache.size(context))
-    # LOGITS writes the token that follows the last position, too.
-    places.region("tokens", 4 * (context + 1))
-    places.region("logits", 4 * sizes.shape.vocab)
-    places.region("records", RECORD_BYTES * MAX_PASSES)
-    return places
+@dataclass(frozen=True)
+class Plan:
+    """What is known of an image before a weight is read.
+
+    Attributes
+    ----------
+    sizes : Sizes
+        Padded sizes.
+    specs : dict of str to Matrix
+        Matrices.
+    cache : CacheLayout
+        Layout of the cache.
+    repeat : int
+        Times that a pass goes through the layers.
+    """
+
+    sizes: Sizes
+    specs: dict[str, Matrix]
+    cache: CacheLayout
+    repeat: int
+
+    def place(self, context: int) -> _Map:
+        """Memory map for a number of positions."""
+        sizes, places = self.sizes, _Map()
+        places.region("program", program_length(sizes, self.repeat) * INSTRUCTION_BYTES)
+        places.region("tables", _tables(sizes, context))
+        places.region("weights", {name: spec.words * sizes.config.stride
+                                  for name, spec in self.specs.items()})
+        places.region("cache", self.cache.size(context))
+        # LOGITS writes the token that follows the last position, too.
+        places.region("tokens", 4 * (context + 1))
+        places.region("logits", 4 * sizes.shape.vocab)
+        places.region("records", RECORD_BYTES * MAX_PASSES)
+        return places
+
+    @property
+    def weights(self) -> int:
+        """Values of all matrices, without the padding of tiles."""
+        return sum(spec.k * spec.columns * self._parts(name) for name, spec in self.specs.items())
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all matrices with their scales, without the padding of tiles: what one decode
+        pass must read of them."""
+        return sum(spec.columns * self._parts(name) * spec.k_groups
+                   * column_bytes(spec.fmt, spec.group) for name, spec in self.specs.items())
+
+    @property
+    def token_cache_bytes(self) -> int:
+        """Bytes of the cache that belong to one token."""
+        shape = self.sizes.shape
+        return shape.layers * shape.kv_heads * 2 * (self.sizes.head_dim + 2)
+
+    @staticmethod
+    def _parts(name: str) -> int:
+        return 2 if name.endswith(".gate_up") else 1
+
+    def largest_context(self) -> int:
+        """Most positions, up to those that the model knows, that fit into the memory; 0 if none
+        does."""
+        low, high = 0, self.sizes.shape.context
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.place(middle).end <= self.sizes.config.memory_bytes:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def plan_model(checkpoint: Weights, config: Config, *, policy: Policy | None = None,
+               repeat: int = 1) -> Plan:
+    """Plan the image of a checkpoint for a configuration, without reading a weight.
+
+    Raises
+    ------
+    HeadraceError
+        If the configuration cannot run the model, whatever its memory.
+    """
+    policy, shape = policy or Policy(), checkpoint.shape
+    sizes = Sizes(shape, config, policy.group)
+    sizes.check()
+    specs = matrices(sizes, lambda name: matrix_format(checkpoint, sizes, policy, name))
+    kinds = {name.rpartition(".")[2] for name in specs}
+    for key, _ in policy.tensors:
+        if key not in specs and key not in kinds:
+            raise HeadraceError(f"quantisation: the model has no matrix {key!r}: expected a kind "
+                                f"({', '.join(sorted(kinds))}), or a matrix as "
+                                f"layers.{shape.layers - 1}.down")
+    cache = CacheLayout.of(config, layers=shape.layers, kv_heads=shape.kv_heads,
+                           head_dim=sizes.head_dim)
+    return Plan(sizes, specs, cache, repeat)
 
 
 def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None = None,
@@ -87,7 +168,8 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
     config : Config
         The machine.
     policy : Policy, optional
-        Formats of the weights; W8 in groups of 32 by default.
+        Formats of the weights; by default the file's own integers are taken over, and the rest is
+        W8, in groups of 32.
     context : int, optional
         Positions that the cache has room for; as many as the model knows by default.
     repeat : int
@@ -101,30 +183,22 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
     HeadraceError
         If the model does not fit the configuration, or its weights are damaged.
     """
-    policy = policy or Policy()
-    shape = checkpoint.shape
+    policy, shape = policy or Policy(), checkpoint.shape
     if context is not None and not 1 <= context <= shape.context:
         raise HeadraceError(f"context {context}: expected 1 to {shape.context}, the positions "
                             f"that the model knows")
     context = context or shape.context
-    sizes = Sizes(shape, config, policy.group)
-    sizes.check()
-    specs = matrices(sizes, policy.format)
-    if config.stride < 2 and any(spec.fmt != Format.W8 for spec in specs.values()):
-        raise HeadraceError(f"configuration {config.name!r}: 4-bit weights need at least 2 "
-                            f"columns, but cols is {config.cols}: take W8")
-    cache = CacheLayout.of(config, layers=shape.layers, kv_heads=shape.kv_heads,
-                           head_dim=sizes.head_dim)
-    places = _place(sizes, specs, cache, context,
-                    program_length(sizes, repeat) * INSTRUCTION_BYTES)
+    plan = plan_model(checkpoint, config, policy=policy, repeat=repeat)
+    sizes, specs, cache, places = plan.sizes, plan.specs, plan.cache, plan.place(context)
     if places.end > config.memory_bytes:
         rest = places.end - places.regions["cache"].size
+        most = plan.largest_context()
+        hint = f", or a context of up to {most:,}" if most else ""
         raise HeadraceError(
             f"model {checkpoint.name!r} is larger than the memory of configuration "
             f"{config.name!r}: {places.end:,} bytes are needed ({rest:,} and a cache of "
             f"{places.regions['cache'].size:,} for {context} positions), but there are "
-            f"{config.memory_bytes:,} (memory_bytes): take a larger configuration, or a shorter "
-            f"context")
+            f"{config.memory_bytes:,} (memory_bytes): take a larger configuration{hint}")
 
     chunk = sizes.chunk
     place = Placement(sizes, chunk, specs, places.regions, places.parts, cache)
@@ -136,23 +210,17 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
                   instructions=len(program) // INSTRUCTION_BYTES,
                   kv_pinned=min(total_units, config.kv_bytes // ALIGN // block * block),
                   regions=places.regions, parts=places.parts,
-                  content=np.zeros(places.regions["weights"].end, np.uint8))
+                  content=np.zeros(places.regions["weights"].end, np.uint8),
+                  tokenizer=checkpoint.tokenizer,
+                  origins={name: origin(checkpoint, sizes, spec)
+                           for name, spec in specs.items()})
     image.content[:len(program)] = np.frombuffer(program, np.uint8)
     for name in _tables(sizes, context):
         if progress:
             progress(name)
-        begin, size = places.parts[name].begin, places.parts[name].size
-        values = table(checkpoint, sizes, name, context)
-        rows = image.content[begin:begin + size].reshape(-1, size // max(1, len(values))
-                                                         if values.ndim > 1 else size)
-        raw = np.ascontiguousarray(values, "<f4").view(np.uint8).reshape(len(rows), -1)
-        rows[:, :raw.shape[1]] = raw
+        write_table(checkpoint, sizes, name, context, image.content[places.parts[name].bytes])
     for name, spec in specs.items():
         if progress:
             progress(name)
-        quantised = matrix(checkpoint, sizes, spec)
-        packed = pack_weights(spec.fmt, quantised.q, quantised.scales, quantised.minima,
-                              cols=config.cols, stride=config.stride)
-        begin, size = places.parts[name].begin, places.parts[name].size
-        image.content[begin:begin + size] = packed.reshape(-1)
+        pack_matrix(checkpoint, sizes, spec, image.content[places.parts[name].bytes])
     return image

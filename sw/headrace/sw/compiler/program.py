@@ -9,7 +9,8 @@ from headrace.hw.formats import fp32_bits
 from headrace.hw.isa import Format, Op, encode
 
 from ..checkpoint import Rope
-from ..layout import CacheLayout, block_words
+from ..layout import CacheLayout
+from ..weight_layout import block_words, matrix_words, weight_bits
 from .image import Region
 from .sizes import Sizes
 
@@ -21,7 +22,8 @@ __all__ = ["Matrix", "Placement", "build_program", "matrices", "program_length"]
 class Matrix:
     """A weight matrix of the program, in padded sizes.
 
-    `words` is its length in words of `stride` bytes.
+    `words` is its length in words of `stride` bytes, `narrow` log2(stride / columns) of its last
+    tile, 0 for a full one.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Matrix:
     tiles: int
     fmt: Format
     group: int
+    narrow: int = 0
 
     @property
     def k_groups(self) -> int:
@@ -39,7 +42,13 @@ class Matrix:
     @property
     def words(self) -> int:
         """Length in words of `stride` bytes."""
-        return self.tiles * self.k_groups * block_words(self.fmt, self.group)
+        return matrix_words(self.fmt, self.group, tiles=self.tiles, groups=self.k_groups,
+                            narrow=self.narrow)
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """Fields of the instruction that takes the results."""
+        return {"tiles": self.tiles, "narrow": self.narrow}
 
 
 def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
@@ -47,8 +56,11 @@ def matrices(sizes: Sizes, format_of) -> dict[str, Matrix]:
     result = {}
 
     def put(name: str, k: int, columns: int, parts: int = 1) -> None:
-        result[name] = Matrix(name, k, columns, parts * sizes.tiles(columns), format_of(name),
-                              sizes.group)
+        fmt = format_of(name)
+        # Gate and up tiles come in pairs, and are full.
+        narrow = 0 if parts > 1 else sizes.config.last_tile(columns, weight_bits(fmt))
+        result[name] = Matrix(name, k, columns, parts * sizes.tiles(columns), fmt, sizes.group,
+                              narrow)
 
     for layer in range(sizes.shape.layers):
         put(f"layers.{layer}.kv", sizes.dim, sizes.kv_dim)
@@ -130,13 +142,16 @@ class Placement:
                first: int = 0, **flags: int) -> None:
         """Emit a product of A and a matrix, or `tiles` tiles of it from tile `first` on."""
         matrix = self.matrices[name]
-        tile_words = matrix.words // matrix.tiles
+        tile_words = matrix.k_groups * block_words(matrix.fmt, matrix.group)
         tiles = matrix.tiles - first if tiles is None else tiles
+        narrow = matrix.narrow if first + tiles == matrix.tiles else 0
+        words = matrix_words(matrix.fmt, matrix.group, tiles=tiles, groups=matrix.k_groups,
+                             narrow=narrow)
         begin = self.parts[name].begin + first * tile_words * self.sizes.config.stride
         assert begin % ALIGN == 0
         self.emit(Op.MATMUL, group16=matrix.group // 16, fmt=int(matrix.fmt),
                   k_groups=matrix.k_groups, **(a or self.a(matrix.k)), addr=begin // ALIGN,
-                  words=tiles * tile_words, tiles=tiles,
+                  words=words, tiles=tiles, narrow=narrow,
                   **{"wait_a": 1, "last_only": 0, **flags})
 
 
@@ -153,7 +168,7 @@ def _keep(place: Placement, layer: int, kind: str, elems: int, heads: int, table
     """Store the product for keys and values, or queries, and normalise its heads."""
     name, shape = f"layers.{layer}.", place.sizes.shape
     place.emit(Op.ADD if shape.qkv_bias else Op.STORE, last_only=0, limit=elems,
-               **place.work(elems), tiles=place.matrices[name + kind].tiles)
+               **place.work(elems), **place.matrices[name + kind].taken)
     if shape.qk_norm:
         work = place.work(elems)
         place.emit(Op.RMS, accumulate=0, dim=place.sizes.head_dim,
@@ -165,12 +180,12 @@ def _keep(place: Placement, layer: int, kind: str, elems: int, heads: int, table
 def _add(place: Placement, layer: int, kind: str, block: str) -> None:
     """Add the result of a matrix to the residual stream, behind a norm if there is one."""
     sizes, name = place.sizes, f"layers.{layer}."
-    tiles = place.matrices[name + kind].tiles
+    taken = place.matrices[name + kind].taken
     if not sizes.shape.post_norms:
-        place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual, tiles=tiles)
+        place.emit(Op.ADD, last_only=0, limit=sizes.dim, **place.residual, **taken)
         return
     work = place.work(sizes.dim)
-    place.emit(Op.STORE, last_only=0, limit=sizes.dim, **work, tiles=tiles)
+    place.emit(Op.STORE, last_only=0, limit=sizes.dim, **work, **taken)
     place.emit(Op.RMS, accumulate=1, dim=sizes.dim, inv_dim=fp32_bits(1 / sizes.shape.dim), **work,
                y_base=place.residual["x_base"], vectors=1, table_base=0,
                eps=fp32_bits(sizes.shape.eps), table=place.parts[f"{name}{block}_post_norm"].unit)
@@ -233,7 +248,7 @@ def build_program(place: Placement, repeat: int = 1) -> bytes:
     place.norm("final_norm", last_only=1, head=1)
     place.matmul("head", last_only=1, head=1)
     place.emit(Op.LOGITS, head=1, limit=shape.vocab, addr=place.regions["logits"].unit,
-               tokens=place.regions["tokens"].unit, tiles=place.matrices["head"].tiles)
+               tokens=place.regions["tokens"].unit, **place.matrices["head"].taken)
     place.emit(Op.END, addr=place.regions["records"].unit)
     return b"".join(place.code)
 

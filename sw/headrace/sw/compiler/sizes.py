@@ -137,9 +137,11 @@ class Sizes:
             With what is needed, what there is, and the field to change.
         """
         config, shape = self.config, self.shape
-        if config.group < max(self.group, KV_BLOCK):
-            raise self._error("a quantisation group", max(self.group, KV_BLOCK), config.group,
-                              "values", "group")
+        if self.group % 16 or not 16 <= self.group <= 128:
+            raise HeadraceError(f"quantisation group {self.group}: expected a multiple of 16, "
+                                f"from 16 to 128")
+        if config.group < self.group:
+            raise self._error("a quantisation group", self.group, config.group, "values", "group")
         if self.head_dim > config.head_dim:
             raise self._error("a head (padded to 16)", self.head_dim, config.head_dim, "elements",
                               "head_dim")
@@ -147,6 +149,7 @@ class Sizes:
             raise self._error("a row of norm gains", self.dim, config.table_elems, "elements",
                               "table_elems")
         for what, size, bits in (("width", self.dim, 16), ("width of the MLP", self.ffn, 16),
+                                 ("width of all heads", self.q_dim, 16),
                                  ("number of K/V heads", shape.kv_heads, 8),
                                  ("number of query heads per K/V head", shape.n_rep, 8)):
             if size >= 1 << bits:

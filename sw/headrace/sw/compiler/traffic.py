@@ -8,6 +8,7 @@ from headrace.hw.isa import INSTRUCTION_BYTES, Format, Op
 from headrace.hw.regmap import COUNTERS
 
 from ..layout import align
+from ..weight_layout import header_words, result_columns
 
 
 __all__ = ["Traffic", "attended_tokens", "instruction_traffic", "pass_traffic", "program_traffic"]
@@ -102,12 +103,12 @@ def instruction_traffic(config: Config, code: Mapping[str, int], *, position: in
     elif op in (Op.NORM, Op.RMS):
         total.read["tables"] = align(4 * code["dim"], beat)
     elif op == Op.MATMUL:
-        blocks = code["tiles"] * code["k_groups"]
-        group = 16 * code["group16"]
-        header = 4 if code["fmt"] == Format.W4A else 2
-        total.read["scales"] = blocks * header * config.stride
+        groups, group, fmt = code["k_groups"], 16 * code["group16"], Format(code["fmt"])
+        headers = (code["tiles"] - 1) * header_words(fmt) + header_words(fmt, code["narrow"])
+        total.read["scales"] = groups * headers * config.stride
         total.read["weights"] = align(code["words"] * config.stride, beat) - total.read["scales"]
-        total.macs = (1 if code["last_only"] else positions) * blocks * group * config.cols
+        streams = 1 if code["last_only"] else positions
+        total.macs = streams * groups * group * result_columns(config, code)
     elif op == Op.APPEND:
         total.read["tables"] = align(4 * code["head_dim"] * positions, beat)
         total.written["kv"] = 2 * (code["head_dim"] + 2) * code["heads"] * positions

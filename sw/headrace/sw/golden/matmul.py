@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from headrace.hw.formats import FP32
 from headrace.hw.isa import Format
 
-from ..layout import unpack_weights
 from ..numerics import flush, from_fp16, mul
 from ..numerics.arithmetic import canonical, has_below
+from ..weight_layout import unpack_weights
 from .state import Results, State
 
 
@@ -76,7 +76,8 @@ def unpack(state: State, code: Mapping[str, int]) -> Weights:
     raw = state.read(code["addr"], code["words"] * config.stride)
     return Weights(*unpack_weights(
         Format(code["fmt"]), raw, tiles=code["tiles"], groups=code["k_groups"],
-        group=16 * code["group16"], cols=config.cols, stride=config.stride))
+        group=16 * code["group16"], cols=config.cols, stride=config.stride,
+        narrow=code["narrow"]))
 
 
 def _columns(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice

@@ -1,0 +1,74 @@
+"""Progress of long work in several threads."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+__all__ = ["Board", "Stopped"]
+
+
+class Stopped(Exception):
+    """The work was given up."""
+
+
+class Board:
+    """A bar over all pieces of work, and a line for each that is under way.
+
+    Without a terminal only what is `done` is printed. To be used as a context manager.
+
+    Parameters
+    ----------
+    console : Console
+        Where to show it.
+    what : str
+        What is counted.
+    total : int
+        How many of them.
+    """
+
+    def __init__(self, console: Console, what: str, total: int):
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), console=console, transient=True,
+            disable=not console.is_terminal)
+        self._console = console
+        self._all = self._progress.add_task(what, total=total)
+        self._stop = threading.Event()
+
+    def __enter__(self) -> "Board":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    @contextlib.contextmanager
+    def line(self) -> Iterator[Callable[[str], None]]:
+        """A line for one piece of work, as a function that changes its text.
+
+        The function raises :exc:`Stopped` after :meth:`stop`.
+        """
+        task = self._progress.add_task("", total=None)
+
+        def update(text: str) -> None:
+            if self._stop.is_set():
+                raise Stopped
+            self._progress.update(task, description=text)
+
+        try:
+            yield update
+        finally:
+            self._progress.remove_task(task)
+
+    def done(self, text: str) -> None:
+        """Count one piece, and print a line about it."""
+        self._progress.advance(self._all)
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+    def stop(self) -> None:
+        """Let every line's function raise, so that threads end soon."""
+        self._stop.set()
