@@ -105,6 +105,7 @@ def PassLayout(config: Config):
         "row_words": range(config.col_words + 1),
         # Useful products: tokens of stream 0 that count, clipped from above; streams per position.
         "tokens": signed(13),
+        "beyond": signed(13),    # tokens up to the window of the first position, likewise
         "n_rep": 8,
     })
 

@@ -66,6 +66,7 @@ class RowTagger(wiring.Component):
         stream = Signal(range(config.streams))
         storage = Signal(range(config.acc_words))
         tokens = Signal(signed(13))      # tokens up to the position of the stream
+        beyond = Signal(signed(13))      # ... and those that its window leaves out
         repeat = Signal(8)
         active = Signal()
         m.d.comb += active.eq(left != 0)
@@ -74,7 +75,8 @@ class RowTagger(wiring.Component):
             m.d.sync += [left.eq(left - 1), s_row.eq(s_row + work.s_stride),
                          stream.eq(stream + 1), storage.eq(storage + work.row_words)]
             with m.If(repeat == 1):
-                m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1)]
+                m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1),
+                             beyond.eq(beyond + 1)]
             with m.Else():
                 m.d.sync += repeat.eq(repeat - 1)
             with m.If((left == 1) & work.head_done):
@@ -90,7 +92,8 @@ class RowTagger(wiring.Component):
                 ends = active & work.head_done
                 m.d.sync += s_row.eq(Mux(ends, s_row + work.s_stride, s_head))
             with m.If(new.restart):
-                m.d.sync += [stream.eq(0), tokens.eq(new.tokens), repeat.eq(new.n_rep)]
+                m.d.sync += [stream.eq(0), tokens.eq(new.tokens),
+                             beyond.eq(new.beyond), repeat.eq(new.n_rep)]
             with m.If(new.acc_start):
                 m.d.sync += storage.eq(Mux(new.v, config.streams * config.col_words, 0))
 
@@ -136,7 +139,11 @@ class RowTagger(wiring.Component):
         # Useful products: every factor but the number of columns is a shift.
         most = Mux(work.v, KV_BLOCK, config.k_cols)
         count = Signal(range(KV_BLOCK + 1))
-        m.d.comb += count.eq(Mux(tokens <= 0, 0, Mux(tokens >= most, most, tokens)))
+
+        def inside(number):
+            return Mux(number <= 0, 0, Mux(number >= most, most, number))
+
+        m.d.comb += count.eq(inside(tokens) - inside(beyond))
         useful = Signal.like(self.macs)
         with m.If(~work.attn):
             m.d.comb += useful.eq((work.length >> 4) * (16 * config.cols))

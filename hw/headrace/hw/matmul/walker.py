@@ -65,18 +65,21 @@ class PassWalker(wiring.Component):
         last_block = Signal(27)          # last block of a head
         k_block = Signal(27)
         k_base = Signal(16)              # activations of the present head
+        k_first = Signal(27)             # first block of a head that is not behind the window
+        k_start = Signal(signed(34))     # k_tokens of that block
         k_tokens = Signal(signed(34))    # tokens of the block up to the first position
         most_ahead = config.attn_lead + 1
         ahead = Signal(range(most_ahead + 1))    # blocks whose V is still to come
         started = Signal()               # the first pass was prepared
-        # First, last and tokens of the blocks ahead, the oldest first.
-        waiting = [Signal(2 + 13, name=f"waiting_{i}") for i in range(most_ahead)]
+        # First, last, tokens and beyond of the blocks ahead, the oldest first.
+        waiting = [Signal(2 + 2 * 13, name=f"waiting_{i}") for i in range(most_ahead)]
 
         # The loops of K, of V, or of MATMUL.
         v = Signal()
         first_block = Signal()
         final_block = Signal()
         tokens = Signal(signed(13))      # as k_tokens, small, for the present tile
+        beyond = Signal(signed(13))      # ... less the window: tokens too far back
         tiles = Signal(24)               # tiles to come, the present one included
         groups = Signal(16)
         left = Signal(16)                # streams from the present row set on
@@ -106,6 +109,22 @@ class PassWalker(wiring.Component):
         # Position relative to a block, from above: beyond the block is as good as far beyond.
         limited = Signal(signed(13))
         m.d.comb += limited.eq(Mux(~k_tokens[-1] & k_tokens[5:].any(), KV_BLOCK, k_tokens[:13]))
+        # The same for the end of the window. So far below that no stream of the pass reaches it
+        # is as good as no window.
+        window = get("window")
+        window_end = Signal(signed(35))
+        far_below = -(1 << 11)
+        window_limited = Signal(signed(13))
+        m.d.comb += [
+            window_end.eq(k_tokens - window),
+            window_limited.eq(Mux((window == 0) | (window_end < far_below), far_below,
+                                  Mux(window_end > KV_BLOCK, KV_BLOCK, window_end))),
+        ]
+        # The first position sees `window` tokens; all of them if it comes early enough.
+        first_seen = Signal(signed(34))
+        m.d.comb += first_seen.eq(Mux(window == 0, 0, command.position + 1 - window))
+        skipped = Signal(27)
+        m.d.comb += skipped.eq(Mux(first_seen < 0, 0, first_seen >> 5))
 
         p = self.passes.payload
         block = self.blocks.payload
@@ -117,8 +136,10 @@ class PassWalker(wiring.Component):
         with m.FSM(name="walk"):
             with m.State("IDLE"):
                 m.d.sync += [started.eq(0), ahead.eq(0), v.eq(0), heads.eq(get("heads")),
-                             k_block.eq(0), k_base.eq(get("a_base")),
-                             k_tokens.eq(command.position + 1),
+                             k_block.eq(skipped), k_first.eq(skipped),
+                             k_base.eq(get("a_base")),
+                             k_tokens.eq(command.position + 1 - (skipped << 5)),
+                             k_start.eq(command.position + 1 - (skipped << 5)),
                              last_block.eq((command.position + command.positions - 1) >> 5)]
                 with m.If(self.commands.valid & attn):
                     m.d.sync += [streams.eq(0), left.eq(get("n_rep"))]
@@ -140,18 +161,21 @@ class PassWalker(wiring.Component):
 
             with m.State("CHOOSE"):
                 with m.If((heads != 0) & (ahead != most_ahead)):
-                    m.d.sync += [v.eq(0), first_block.eq(k_block == 0),
-                                 final_block.eq(k_block == last_block), tokens.eq(limited)]
+                    m.d.sync += [v.eq(0), first_block.eq(k_block == k_first),
+                                 final_block.eq(k_block == last_block), tokens.eq(limited),
+                                 beyond.eq(window_limited)]
                     m.d.comb += self.waits_block.eq(self.blocks.valid)
                     with m.If(~self.blocks.valid):
                         m.d.sync += [
                             self.blocks.valid.eq(1), block.block.eq(k_block),
-                            block.first.eq(k_block == 0), block.last.eq(k_block == last_block),
+                            block.first.eq(k_block == k_first),
+                            block.window.eq(window), block.last.eq(k_block == last_block),
                             block.streams.eq(streams), block.n_rep.eq(get("n_rep")),
                             block.position.eq(command.position), block.scale.eq(get("scale"))]
                         m.next = "LOOPS"
                 with m.Else():
-                    m.d.sync += [v.eq(1), Cat(tokens, first_block, final_block).eq(waiting[0])]
+                    m.d.sync += [v.eq(1), Cat(tokens, beyond, first_block, final_block).eq(
+                        waiting[0])]
                     m.next = "LOOPS"
 
             with m.State("LOOPS"):
@@ -188,7 +212,8 @@ class PassWalker(wiring.Component):
                     # V goes on from block to block of a head, K and MATMUL from group to group.
                     p.first.eq(Mux(v, first_block, group == 0)),
                     p.last.eq(Mux(v, final_block, ~more_groups)),
-                    p.tokens.eq(tokens), p.n_rep.eq(get("n_rep")), self.passes.valid.eq(1),
+                    p.tokens.eq(tokens), p.beyond.eq(beyond), p.n_rep.eq(get("n_rep")),
+                    self.passes.valid.eq(1),
                 ]
                 with m.Switch(select):
                     for value in range(4):
@@ -225,7 +250,8 @@ class PassWalker(wiring.Component):
                         m.d.sync += [left.eq(streams), row_set.eq(base), tiles.eq(tiles - 1),
                                      groups.eq(group_count), group.eq(0), offset.eq(0)]
                         with m.If(k):
-                            m.d.sync += tokens.eq(tokens - config.k_cols)
+                            m.d.sync += [tokens.eq(tokens - config.k_cols),
+                                         beyond.eq(beyond - config.k_cols)]
                     with m.Elif(~attn):
                         m.d.comb += self.commands.ready.eq(1)
                         m.next = "IDLE"
@@ -238,13 +264,14 @@ class PassWalker(wiring.Component):
                     with m.Else():
                         for place, entry in enumerate(waiting):
                             with m.If(ahead == place):
-                                m.d.sync += entry.eq(Cat(limited, first_block, final_block))
+                                m.d.sync += entry.eq(Cat(limited, window_limited, first_block,
+                                                       final_block))
                         m.d.sync += [ahead.eq(ahead + 1),
                                      k_block.eq(k_block + 1), k_tokens.eq(k_tokens - KV_BLOCK)]
                         m.next = "CHOOSE"
                         with m.If(final_block):
-                            m.d.sync += [heads.eq(heads - 1), k_block.eq(0),
-                                         k_tokens.eq(command.position + 1),
+                            m.d.sync += [heads.eq(heads - 1), k_block.eq(k_first),
+                                         k_tokens.eq(k_start),
                                          k_base.eq(row_set + get("a_stride"))]
 
         return m

@@ -102,6 +102,17 @@ class StreamPlanner(wiring.Component):
         due = Signal(lead)
         head_addr = Signal(32)
         token_due = Signal()
+        # With a window the first blocks of each head are left out: `first` times `pitch` units.
+        window = field(command, "window")
+        first_seen = Signal(signed(34))
+        skipped = Signal(27)
+        m.d.comb += [
+            first_seen.eq(command.position + 1 - window),
+            skipped.eq(Mux((window == 0) | (first_seen < 0), 0, first_seen >> 5)),
+        ]
+        first = Signal(27)
+        factor = Signal(27)
+        step = Signal(32)
         m.d.comb += self.busy.eq(1)
 
         with m.FSM(name="state"):
@@ -116,11 +127,16 @@ class StreamPlanner(wiring.Component):
                     heads.eq(field(command, "heads") - 1),
                     blocks.eq((command.position + command.positions + (KV_BLOCK - 1)) // KV_BLOCK),
                     first_new.eq(command.position // KV_BLOCK),
-                    block.eq(0),
+                    block.eq(skipped),
+                    first.eq(skipped),
+                    factor.eq(skipped),
+                    step.eq(field(command, "pitch")),
                     token_due.eq(1),
                 ]
                 with m.If(self.i.valid):
-                    with m.If(field(command, "op") == Op.ATTN):
+                    with m.If((field(command, "op") == Op.ATTN) & (skipped != 0)):
+                        m.next = "Skip"
+                    with m.Elif(field(command, "op") == Op.ATTN):
                         m.next = "Scales"
                     with m.Else():
                         m.next = "Weights"
@@ -135,6 +151,13 @@ class StreamPlanner(wiring.Component):
                 ]
                 with m.If(ready):
                     m.next = "Idle"
+
+            with m.State("Skip"):
+                with m.If(factor[0]):
+                    m.d.sync += [k_addr.eq(k_addr + step), head_addr.eq(head_addr + step)]
+                m.d.sync += [factor.eq(factor >> 1), step.eq(step << 1)]
+                with m.If(factor[1:] == 0):
+                    m.next = "Scales"
 
             with m.State("Scales"):
                 m.d.comb += [
@@ -183,7 +206,7 @@ class StreamPlanner(wiring.Component):
                             with m.If(block + 1 == blocks):
                                 next_head = head_addr + (SCALE_UNITS + 2 * half)
                                 m.d.sync += [
-                                    block.eq(0),
+                                    block.eq(first),
                                     heads.eq(heads - 1),
                                     head_addr.eq(next_head),
                                     k_addr.eq(next_head),

@@ -72,7 +72,8 @@ class Exponent(wiring.Component):
                 k_product.en.eq(1),
                 scaled.a.eq(k_product.o), scaled.b.eq(scale), scaled.en.eq(1),
             ]
-            seen = step * lanes + lane < tag.count
+            token = step * lanes + lane
+            seen = (token < tag.count) & (token >= tag.low)
             value = Signal(32, name=f"value{lane}")
             m.d.sync += value.eq(Mux(seen, scaled.o, MINUS_INFINITY))
             with m.If(first):

@@ -13,13 +13,14 @@ __all__ = ["Issue", "TagLayout"]
 
 
 def TagLayout(config: Config):
-    """What a stream's frame carries: `count` is the number of tokens that it may see."""
+    """What a stream's frame carries: it may see tokens from `low` to below `count`."""
     return data.StructLayout({
         "valid": 1,
         "stream": range(config.streams),
         "row": range(config.rows),
         "row_set": range(-(-config.streams // config.rows)),
         "count": range(KV_BLOCK + 1),
+        "low": range(KV_BLOCK + 1),
         "first": 1,              # of the block: first of a K/V head
         "end": 1,                # last stream of the block
         "buffer": range(config.p_buffers),
@@ -94,7 +95,15 @@ class Issue(wiring.Component):
         reach = Signal(signed(34))
         following = Signal(signed(34))
         count = Signal(range(KV_BLOCK + 1))
-        m.d.comb += count.eq(Mux(following < 0, 0, Mux(following > KV_BLOCK, KV_BLOCK, following)))
+        low = Signal(range(KV_BLOCK + 1))
+        window = Signal(32)
+        beyond = Signal(signed(35))          # tokens that are too far back for the stream
+        m.d.comb += [
+            count.eq(Mux(following < 0, 0, Mux(following > KV_BLOCK, KV_BLOCK, following))),
+            beyond.eq(following - Mux(self.start, block.window, window)),
+            low.eq(Mux((beyond < 0) | (Mux(self.start, block.window, window) == 0), 0,
+                       Mux(beyond > KV_BLOCK, KV_BLOCK, beyond))),
+        ]
 
         ready = self.scales_ready & (buffers != 0) & (since == schedule.gap - 1)
         more = tag.valid & ~tag.end
@@ -119,7 +128,7 @@ class Issue(wiring.Component):
                 self.phase.eq(0),
                 flight.eq(Cat(self.start | more, flight)),
                 tag.valid.eq(self.start | more),
-                tag.count.eq(count),
+                tag.count.eq(count), tag.low.eq(low),
                 reach.eq(following),
             ]
             with m.If(since != schedule.gap - 1):
@@ -132,7 +141,7 @@ class Issue(wiring.Component):
                     buffer.eq(Mux(buffer == config.attn_lead, 0, buffer + 1)),
                     parity.eq(~parity), slot.eq(slot + 1),
                     self.row.eq(Mux(parity, config.streams, 0)), self.scale.eq(block.scale),
-                    left.eq(block.streams - 1),
+                    left.eq(block.streams - 1), window.eq(block.window),
                     repeat.eq(block.n_rep - 1), n_rep.eq(block.n_rep),
                 ]
                 m.d.sync += since.eq(0)

@@ -61,7 +61,9 @@ class Quantiser(wiring.Component):
                 product.a.eq(self.p[lane]), product.b.eq(self.v_scale[lane]), product.en.eq(1),
             ]
             masked = Signal(32, name=f"masked{lane}")
-            m.d.sync += masked.eq(Mux(step * lanes + lane < tag.count, product.o, 0))
+            token = step * lanes + lane
+            seen = (token < tag.count) & (token >= tag.low)
+            m.d.sync += masked.eq(Mux(seen, product.o, 0))
             weighted.append(masked)
 
         magnitudes = [value[:31] for value in weighted]
