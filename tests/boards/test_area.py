@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from headrace.boards import area, area_page
 from headrace.boards.harness import Harness
 from headrace.boards.placement import load_timing, place
-from headrace.boards.synthesis import load_resources, synthesise
+from headrace.boards.synthesis import synthesise
 from headrace.hw.config import Config
 from headrace.hw.fp import Adder
 from headrace.hw.matmul.array import SystolicArray
