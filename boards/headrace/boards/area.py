@@ -15,7 +15,7 @@ from headrace.sim import cache
 from .families import FAMILIES
 from .harness import Harness
 from .placement import Timing, load_timing, place
-from .synthesis import Resources, load_resources, synthesise
+from .synthesis import LOGIC, Resources, load_resources, synthesise
 from .tools import Progress, find_tool, version
 
 
@@ -112,7 +112,8 @@ def _synthesis(text: str, top: str, config: Config, family: str, label: str,
                progress: Progress) -> Path:
     kind = FAMILIES[family]
     netlist = bool(kind.places) and top == "harness"
-    key = cache.content_key(text, kind.script, kind.lean, kind.cells, config.clk_hz, netlist,
+    key = cache.content_key(text, kind.script, kind.lean, kind.cells, LOGIC, config.clk_hz,
+                            netlist,
                             version(find_tool("yosys")))
 
     def build(work: Path) -> None:

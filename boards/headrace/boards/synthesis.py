@@ -10,7 +10,11 @@ from .families import FAMILIES, Family
 from .tools import Progress, find_tool, run_tool
 
 
-__all__ = ["Resources", "load_resources", "synthesise"]
+__all__ = ["LOGIC", "Resources", "load_resources", "synthesise"]
+
+
+#: Part of the period that mapping leaves to logic.
+LOGIC = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +74,7 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
     top : str
         Its top module.
     clk_hz : int
-        Clock that the mapping aims at; two thirds of the period are left to logic.
+        Clock that the mapping aims at, with :data:`LOGIC` of its period.
     netlist : bool
         Write the netlist, for nextpnr.
     progress : callable
@@ -83,7 +87,8 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
     """
     kind = FAMILIES[family]
     (folder / "design.v").write_text(verilog, encoding="utf-8")
-    delay = round(1e12 / clk_hz * 2 / 3)
+    # The mapper knows 0.3 ns of every wire, and the router needs three times as much.
+    delay = round(1e12 / clk_hz * LOGIC)
     facts = {}
     for script in filter(None, (kind.script, kind.lean)):
         facts = _run(folder, kind, script.format(top=top, delay_ps=delay), netlist, progress)

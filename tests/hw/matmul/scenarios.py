@@ -145,7 +145,9 @@ def make(config, name, seed):
                              same=True, group=cap)
             maker.matmul(positions=1, groups=1, fmt=fmt, tiles=1)
     elif name == "drain":
-        # All rows of the array in passes whose lengths differ: the shorter ones follow at once.
+        # All rows of the array in passes whose lengths differ: the shorter ones follow at once,
+        # with one row set and with two.
+        maker.attn(positions=most, n_rep=1, heads=1, head_dim=48, position=2)
         maker.attn(positions=most, n_rep=2, heads=1, head_dim=48, position=20)
     elif name == "prefill":
         maker.matmul(positions=most, groups=4, tiles=4)

@@ -172,9 +172,16 @@ class Accumulator(wiring.Component):
         for i in range(lanes):
             part = slice(i * config.sum_bits, (i + 1) * config.sum_bits)
             late = self.product - Multiplier.latency
-            total = self._added([group[part].as_signed() for group in groups])
+            # Column groups are added pairwise, in stages that their sum would wait for anyway.
+            parts = [group[part].as_signed() for group in groups]
+            spare = late - self._from_sum
+            while len(parts) > 1:
+                parts = [delay((a + b)[:config.sum_bits].as_signed(), min(spare, 1),
+                               f"added_{i}_{len(parts)}_{j}")
+                         for j, (a, b) in enumerate(zip(parts[::2], parts[1::2]))]
+                spare = max(0, spare - 1)
             number = unit(self._from_sums[i], name=f"from_sum_{i}",
-                          a=delay(total, late - self._from_sum, f"sum_late_{i}"))
+                          a=delay(parts[0], spare, f"sum_late_{i}"))
             factor = unit(Multiplier(), name=f"scale_mul_{i}", a=scale_act,
                           b=unit(FromFP16(), name=f"from_scale_{i}", a=scales[i]))
             factor = delay(factor, late - FromFP16.latency - Multiplier.latency, f"factor_{i}")
@@ -236,10 +243,3 @@ class Accumulator(wiring.Component):
                     with m.Case(narrow):
                         choose(j * words, words)
         return sums
-
-    def _added(self, groups):
-        """Sum of the column groups, which is as wide as each of them."""
-        while len(groups) > 1:
-            groups = [(a + b)[:self.config.sum_bits].as_signed()
-                      for a, b in zip(groups[::2], groups[1::2])]
-        return groups[0]

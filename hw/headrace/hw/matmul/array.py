@@ -91,9 +91,9 @@ class SystolicArray(wiring.Component):
             # Each column group chooses its activation at the entry of the row.
             by_column = {}
             for i, (choice, members) in enumerate(groups.items()):
-                act = reg(self._chosen(m, acts, narrow, choice), f"a_{r}_{r}_{i}", 8)
+                act = reg(self._chosen(acts, narrow, choice), f"a_{r}_{r}_{i}", 8)
                 by_column |= dict.fromkeys(members, act)
-            act_sum = reg(self._added(m, acts, narrow), f"a_{r}_sum")
+            act_sum = reg(self._added(acts, narrow), f"a_{r}_sum")
             if config.folds > 1:
                 narrow = reg(narrow, f"narrow_{r}")
             if r:
@@ -131,20 +131,15 @@ class SystolicArray(wiring.Component):
 
         return m
 
-    def _chosen(self, m, acts, narrow, choice):
-        """Activation of a column group."""
-        if not choice:
-            return acts[:8]
-        act = Signal(8)
-        with m.Switch(narrow):
-            for value, index in choice:
-                with m.Case(value):
-                    m.d.comb += act.eq(acts[8 * index:8 * index + 8])
-            with m.Default():
-                m.d.comb += act.eq(acts[:8])
+    @staticmethod
+    def _chosen(acts, narrow, choice):
+        """Activation of a column group. No branch: simulators compute the cells in one run."""
+        act = acts[:8]
+        for value, index in choice:
+            act = Mux(narrow == value, acts[8 * index:8 * index + 8], act)
         return act
 
-    def _added(self, m, acts, narrow):
+    def _added(self, acts, narrow):
         """Sum of the activations of a row that enter in this cycle."""
         folds = self.config.folds
         added = []

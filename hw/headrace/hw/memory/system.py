@@ -164,11 +164,11 @@ class MemorySystem(wiring.Component):
                 ("table", table, (Target.TABLES,)),
                 ("stream", ring, (Target.RING, Target.SCALES)))):
             splitter = clearable(f"{name}_splitter", BurstSplitter(config, targets))
-            wiring.connect(m, planner.o, splitter.i)
             # The choice of a burst is long enough without the plans that follow from it.
-            skid = clearable(f"{name}_skid", Skid(splitter.sizes.burst))
-            wiring.connect(m, splitter.o, skid.i)
-            wiring.connect(m, skid.o, reader.bursts[index])
+            skid = clearable(f"{name}_skid", Skid(splitter.sizes.piece))
+            wiring.connect(m, planner.o, skid.i)
+            wiring.connect(m, skid.o, splitter.i)
+            wiring.connect(m, splitter.o, reader.bursts[index])
 
         # Data to their targets. The ring has reserved its own memory; the others get a queue.
         for target, port in ((Target.RING, self.weights), (Target.SCALES, self.kv_scales),
