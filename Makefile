@@ -9,6 +9,9 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 	$(shell $(name) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && echo $(name))))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+# What the tests need; `EXTRAS=test,independent` adds the comparison with transformers.
+EXTRAS ?= test
+
 .PHONY: help demo test lint unit packaging slow clean
 
 help:
@@ -45,7 +48,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing headrace and what its tests need into $(VENV) ...'
-	@$(PIP) install --quiet --editable '.[test]'
+	@$(PIP) install --quiet --editable '.[$(EXTRAS)]'
 	@# cocotb runs Python inside the simulator, as a shared library.
 	@test -n "$$($(BIN)/python -m find_libpython)" || { \
 		echo 'error: the benches need Python as a shared library (libpython3.*.so), which this'; \
