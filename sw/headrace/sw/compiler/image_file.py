@@ -103,7 +103,8 @@ def _parse(path: Path, header: dict[str, Any], content: NDArray[np.uint8], token
            ) -> Image:
     facts = header["tokenizer"]
     image = Image(
-        shape=ModelShape.from_json(header["shape"]), config=Config(**header["config"]), content=content,
+        shape=ModelShape.from_json(header["shape"]), config=Config(**header["config"]),
+        content=content,
         regions={name: Region(*pair) for name, pair in header["regions"].items()},
         parts={name: Region(*pair) for name, pair in header["parts"].items()},
         origins=dict(header["origins"]),
