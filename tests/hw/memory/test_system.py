@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.hw.config import PRESETS, Config
+from headrace.hw.memory.layouts import STREAM_BEATS
 
 from .scenario import CONFIGS, Scenario, everything, v_select
 
@@ -248,6 +249,25 @@ def test_port_never_idles():
         cycles = harness.last_beat - harness.first_beat + 1
         print(f"{name}: {beats} beats in {cycles} cycles, {beats / cycles:.2%}")
         assert beats / cycles >= 0.99
+
+
+def test_tables_do_not_wait_behind_a_deep_queue_of_weights():
+    """The far side answers in order: what is in flight is the latency of everything else."""
+    scenario = Scenario(PRESETS["edge"], latency=60)
+    scenario.matmul(0, 3000)
+    harness, asked, latency = scenario.harness, 600, []
+
+    def look(harness, now):
+        if harness.cycle == asked:
+            scenario.norm(200, 64)
+        if harness.received["tables"] and not latency:
+            latency.append(harness.cycle - asked)
+
+    harness.on_cycle = look
+    scenario.settle()
+    assert STREAM_BEATS // 2 < latency[0] < STREAM_BEATS + 64 + 60
+    beats = sum(scenario.model.beats.values())
+    assert beats / (harness.last_beat - harness.first_beat + 1) >= 0.99
 
 
 def test_cache_stream_never_idles():

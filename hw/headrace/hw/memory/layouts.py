@@ -11,13 +11,17 @@ from ..config import Config
 from ..isa import INSTRUCTION_BYTES
 
 
-__all__ = ["BOUNDARY", "FetchLayout", "LinearLayout", "SingleLayout", "Sizes", "TARGET", "Target",
-           "pow2_floor"]
+__all__ = ["BOUNDARY", "FetchLayout", "LinearLayout", "STREAM_BEATS", "SingleLayout", "Sizes",
+           "TARGET", "Target", "pow2_floor"]
 
 
 #: No AXI burst crosses a multiple of this.
 BOUNDARY = 4096
 
+
+#: The ring's stream issues nothing while so many of its beats are in flight. Latencies up to here
+#: are hidden; more would hide nothing, and whatever else is read has to wait behind all of them.
+STREAM_BEATS = 512
 
 #: Instructions to fetch: `count` of them from `addr` (64-byte units).
 FetchLayout = data.StructLayout({"addr": 32, "count": 32})

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..axi import ID_BITS
 from ..config import Config
 from ..regmap import ERRORS
-from .layouts import BOUNDARY, TARGET, Sizes, Target
+from .layouts import BOUNDARY, STREAM_BEATS, TARGET, Sizes, Target
 from .queue import Queue
 
 
@@ -24,7 +24,8 @@ class DMAReader(wiring.Component):
     In each cycle the first of `bursts` that is valid and finds space in its target is issued: its
     space is reserved, it enters the queue of bursts in flight, and it goes to the AXI port or,
     with `hit`, to the KV buffer. So a stream whose target is full is overtaken by the others,
-    and read data always find space; `rready` is low only while a beat is cut into words of the
+    as is the ring's while `STREAM_BEATS` of it are in flight: data come in the order of issue.
+    And read data always find space; `rready` is low only while a beat is cut into words of the
     ring that are shorter, while data of the KV buffer pass, and while nothing is in flight.
 
     Data are routed by the order of issue alone. **The far side must answer reads in the order
@@ -95,12 +96,17 @@ class DMAReader(wiring.Component):
         # Space of each target, reserved before a read is issued.
         space = {t: Signal(range(sizes.capacity(t) + 1), init=sizes.capacity(t),
                            name=f"space_{t.name.lower()}") for t in Target}
+        streamed = (Target.RING, Target.SCALES)
+        ahead = Signal(range(STREAM_BEATS + 256))   # beats of the ring's stream in flight
+        more = Signal()
+        m.d.comb += more.eq(ahead < STREAM_BEATS)
         fits = Signal(self.sources)
         for index, burst in enumerate(self.bursts):
             with m.Switch(burst.payload.target):
                 for t in Target:
                     with m.Case(t):
-                        m.d.comb += fits[index].eq(burst.payload.units <= space[t])
+                        m.d.comb += fits[index].eq((burst.payload.units <= space[t])
+                                                   & (more if t in streamed else 1))
 
         flight = Signal(range(depth + 1))       # bursts between issue and their last beat
         free = Signal()
@@ -204,6 +210,15 @@ class DMAReader(wiring.Component):
             m.d.sync += space[t].eq(space[t] - taken + getattr(self, f"freed_{t.name.lower()}"))
             with m.If(self.halt):
                 m.d.sync += space[t].eq(sizes.capacity(t))
+
+        def of_stream(target):
+            return (target == streamed[0]) | (target == streamed[1])
+
+        m.d.sync += ahead.eq(ahead + Mux(grant.any() & of_stream(chosen.target),
+                                         chosen.beats + 1, 0)
+                             - (self.fire & of_stream(head.target)))
+        with m.If(self.halt):
+            m.d.sync += ahead.eq(0)
 
         # Codes of `ERRORS`: 1 SLVERR, 2 DECERR, 6 out of order.
         m.d.comb += self.error.addr.eq(Cat(C(0, sizes.beat_log2), head.addr[sizes.beat_log2:]))
