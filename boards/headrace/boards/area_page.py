@@ -136,7 +136,7 @@ that are at most six bits wide are built of LUTs instead (`lean` in
 `boards/headrace/boards/families.py`)."""
 
 _CLOCK = """After place and route for the LFE5U-85F of speed grade 6, the slowest. Logic is mapped
-for 40 % of the period of the goal, the rest is left to wires."""
+for 30 % of the period of the goal, the rest is left to wires."""
 
 _ARRAY = """Multipliers, sums, and the registers between the cells and at the borders, without the
 queues around it; a CCU2C counts as two LUT4. `headrace synth --config NAME --array`."""

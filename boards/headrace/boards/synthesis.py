@@ -14,7 +14,7 @@ __all__ = ["LOGIC", "Resources", "load_resources", "synthesise"]
 
 
 #: Part of the period that mapping leaves to logic.
-LOGIC = 0.4
+LOGIC = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
     """
     kind = FAMILIES[family]
     (folder / "design.v").write_text(verilog, encoding="utf-8")
-    # The mapper knows 0.3 ns of every wire, and the router needs three times as much.
+    # The mapper takes 0.3 ns for every wire, and wires of the placed design take more.
     delay = round(1e12 / clk_hz * LOGIC)
     facts = {}
     for script in filter(None, (kind.script, kind.lean)):

@@ -21,20 +21,20 @@ ErrorLayout = data.StructLayout({"valid": 1, "code": range(len(ERRORS)), "addr":
 class DMAReader(wiring.Component):
     """Issue bursts for which there is space, and route their data in the order of issue.
 
-    In each cycle the first of `bursts` that is valid and finds space in its target is issued: its
-    space is reserved, it enters the queue of bursts in flight, and it goes to the AXI port or,
-    with `hit`, to the KV buffer. So a stream whose target is full is overtaken by the others,
-    as is the ring's while `STREAM_BEATS` of it are in flight: data come in the order of issue.
-    And read data always find space; `rready` is low only while a beat is cut into words of the
-    ring that are shorter, while data of the KV buffer pass, and while nothing is in flight.
+    The first of `bursts` that is valid and finds space in its target is chosen, and issued in the
+    next cycle: its space is reserved, it enters the queue of bursts in flight, and it goes to the
+    AXI port or, with `hit`, to the KV buffer. So a stream whose target is full is overtaken by
+    the others, as is the ring's while `STREAM_BEATS` of it are in flight: data come in the order
+    of issue. And read data always find space; `rready` is low only while a beat is cut into words
+    of the ring that are shorter, while data of the KV buffer pass, and while nothing is in flight.
 
     Data are routed by the order of issue alone. **The far side must answer reads in the order
     of their addresses, also across IDs**, as a single memory controller does; a beat whose ID is
     not the expected class is error 6. Behind an interconnect that reorders IDs the board's top
     gives all reads one ID and restores `rid` by a queue of the issued ones.
 
-    Latency: from a burst to `arvalid` 1 cycle, from read data to `beats` 0. Throughput: one
-    burst and one beat per cycle.
+    Latency: from a burst to `arvalid` 2 cycles, from read data to `beats` 0. Throughput: one burst
+    in two cycles, and one beat per cycle.
 
     Parameters
     ----------
@@ -108,34 +108,43 @@ class DMAReader(wiring.Component):
                         m.d.comb += fits[index].eq((burst.payload.units <= space[t])
                                                    & (more if t in streamed else 1))
 
-        flight = Signal(range(depth + 1))       # bursts between issue and their last beat
-        free = Signal()
-        grant = Signal(self.sources)
+        # Choice, into a register: a burst is chosen in one cycle and issued in the next one at
+        # the earliest, where its space is reserved. The next choice sees that.
+        pending = Signal()
+        chosen = Signal(sizes.burst, reset_less=True)
         waiting = Cat(burst.valid for burst in self.bursts)
         able = waiting & fits
-        m.d.comb += [
-            free.eq((~self.arvalid | self.arready) & self.kv_request.ready
-                    & (flight != depth) & ~self.halt),
-            grant.eq(Mux(free, able & (~able + 1), 0)),
-            self.ready_burst.eq(able.any()),
-            self.blocked_burst.eq(waiting.any() & ~able.any()),
-        ]
-        chosen = Signal(sizes.burst)
+        choose = Signal()
+        m.d.comb += choose.eq(~pending & ~self.halt)
         for index in reversed(range(self.sources)):
-            m.d.comb += self.bursts[index].ready.eq(grant[index])
-            with m.If(able[index]):
-                m.d.comb += chosen.eq(self.bursts[index].payload)
+            earlier = able[:index].any() if index else C(0, 1)
+            m.d.comb += self.bursts[index].ready.eq(choose & able[index] & ~earlier)
+            with m.If(choose & able[index]):
+                m.d.sync += chosen.eq(self.bursts[index].payload)
+
+        flight = Signal(range(depth + 1))       # bursts between issue and their last beat
+        issue = Signal()
+        m.d.comb += [
+            issue.eq(pending & (~self.arvalid | self.arready) & self.kv_request.ready
+                     & (flight != depth) & ~self.halt),
+            self.ready_burst.eq(pending | able.any()),
+            self.blocked_burst.eq(~pending & waiting.any() & ~able.any()),
+        ]
+        with m.If(choose):
+            m.d.sync += pending.eq(able.any())
+        with m.Elif(issue | self.halt):
+            m.d.sync += pending.eq(0)
 
         # Address channel.
         aligned = Cat(C(0, sizes.beat_log2), chosen.addr[sizes.beat_log2:])
         m.d.comb += [
-            self.kv_request.valid.eq(grant.any() & chosen.hit),
+            self.kv_request.valid.eq(issue & chosen.hit),
             self.kv_request.payload.addr.eq(aligned),
             self.kv_request.payload.beats.eq(chosen.beats),
         ]
         with m.If(self.arready):
             m.d.sync += self.arvalid.eq(0)
-        with m.If(grant.any() & ~chosen.hit):
+        with m.If(issue & ~chosen.hit):
             m.d.sync += [
                 self.arvalid.eq(1),
                 self.araddr.eq(aligned),
@@ -148,12 +157,12 @@ class DMAReader(wiring.Component):
         head = route.o.payload
         pop = Signal()
         m.d.comb += [
-            route.i.valid.eq(grant.any()),
+            route.i.valid.eq(issue),
             route.i.payload.eq(chosen),
             route.o.ready.eq(pop),
-            self.idle.eq((flight == 0) & ~self.arvalid),
+            self.idle.eq((flight == 0) & ~self.arvalid & ~pending),
         ]
-        m.d.sync += flight.eq(flight + grant.any() - pop)
+        m.d.sync += flight.eq(flight + issue - pop)
 
         # Data channel.
         beat = Signal(8)
@@ -205,7 +214,7 @@ class DMAReader(wiring.Component):
 
         for t in Target:
             taken = Signal(space[t].shape(), name=f"taken_{t.name.lower()}")
-            with m.If(grant.any() & (chosen.target == t)):
+            with m.If(issue & (chosen.target == t)):
                 m.d.comb += taken.eq(chosen.units)
             m.d.sync += space[t].eq(space[t] - taken + getattr(self, f"freed_{t.name.lower()}"))
             with m.If(self.halt):
@@ -214,7 +223,7 @@ class DMAReader(wiring.Component):
         def of_stream(target):
             return (target == streamed[0]) | (target == streamed[1])
 
-        m.d.sync += ahead.eq(ahead + Mux(grant.any() & of_stream(chosen.target),
+        m.d.sync += ahead.eq(ahead + Mux(issue & of_stream(chosen.target),
                                          chosen.beats + 1, 0)
                              - (self.fire & of_stream(head.target)))
         with m.If(self.halt):
