@@ -12,7 +12,7 @@ from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.golden import BusError, GoldenMachine
 
-from .models import CONFIGS, ODD, compiled, ids, prefill
+from .models import CONFIGS, ODD, cache_elements, compiled, ids, prefill
 from .plain import PlainMachine
 
 
@@ -150,3 +150,23 @@ def test_decode_speed(babyllama, capsys):
     assert session.position == 45
     with capsys.disabled():
         print(f"\ngolden decode of babyllama: {speed:.0f} tokens per second")
+
+
+@pytest.mark.parametrize("config", [PRESETS["tiny"], ODD], ids=lambda config: config.name)
+def test_logits_of_all_positions_are_those_of_single_passes(config):
+    image = compiled(config, tied=False, kv_heads=1)
+    prompt = ids(37)
+    with GoldenDevice(config, memory_bytes=image.total_bytes) as device:
+        session = Session(device, image)
+        single = []
+        for token in prompt:
+            session.prefill([token], logits=True)
+            single.append(session.logits())
+        cache = cache_elements(image, session)
+    for chunk in (1, 3, image.chunk):
+        with GoldenDevice(config, memory_bytes=image.total_bytes, fill=0xa5) as device:
+            session = Session(device, image, chunk=chunk)
+            found = np.concatenate(list(session.teacher_forced(prompt)))
+            assert session.position == 37
+            assert np.array_equal(found.view(np.uint32), np.stack(single).view(np.uint32))
+            assert np.array_equal(cache_elements(image, session), cache)

@@ -326,6 +326,16 @@ class Session:
 
         `head` False leaves out the output layer; then the result is -1.
         """
+        self._write_tokens(ids)
+        left = len(ids)
+        for count in self.passes(self.image, left, self.chunk):
+            left -= count
+            last = head and not left
+            self._run("prefill", count, 1, head=last,
+                      logits=last and (logits or bool(self._mirror)))
+        return self._tokens(self.device, self.position, 1)[0] if head else -1
+
+    def _write_tokens(self, ids: Sequence[int]) -> None:
         if not len(ids) or self.position + len(ids) > self.image.context:
             raise HeadraceError(f"a prompt of {len(ids)} tokens at position {self.position}: "
                                 f"expected 1 to {self.image.context - self.position}, the rest of "
@@ -336,13 +346,28 @@ class Session:
             self._history.steps.append((at, data))
         for device in self._devices:
             device.write_memory(at, data)
-        left = len(ids)
-        for count in self.passes(self.image, left, self.chunk):
-            left -= count
-            last = head and not left
-            self._run("prefill", count, 1, head=last,
-                      logits=last and (logits or bool(self._mirror)))
-        return self._tokens(self.device, self.position, 1)[0] if head else -1
+
+    def teacher_forced(self, ids: Sequence[int]) -> Iterator[NDArray[np.float32]]:
+        """Send token ids through the model, and yield the logits after every one of them.
+
+        The golden device computes the output layer for all positions of a prefill pass; such
+        passes are not in the statistics. Any other makes a pass for each token.
+
+        Yields
+        ------
+        float32 array, shape (positions, tokens of the vocabulary)
+            Logits of the next positions, in order.
+        """
+        if not isinstance(self.device, GoldenDevice) or self._mirror:
+            for token in ids:
+                self.prefill([token], logits=True)
+                yield self.logits()[None]
+            return
+        self._write_tokens(ids)
+        for count in self.passes(self.image, len(ids), self.chunk):
+            logits = self.device.all_logits(self.position, count)
+            self.position += count
+            yield logits
 
     @staticmethod
     def passes(image: Image, positions: int, chunk: int | None = None) -> Iterator[int]:

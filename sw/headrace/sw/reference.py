@@ -12,6 +12,10 @@ from .checkpoint import Weights
 __all__ = ["Reference"]
 
 
+# Queries whose scores are held at once: with all of a long text they would fill the memory.
+_QUERIES = 256
+
+
 # float32 throughout; NumPy's stubs lose the type in most expressions.
 Array = NDArray[Any]
 
@@ -60,13 +64,28 @@ class Reference:
 
         q, k = self._turn(heads("q"), positions), self._turn(heads("k"), positions)
         k, v = (np.repeat(y, shape.n_rep, axis=1) for y in (k, heads("v")))
-        scores = np.einsum("phd,qhd->hpq", q, k) / np.float32(np.sqrt(shape.head_dim))
-        scores = np.where(positions[:, None] >= positions, scores, np.float32(-np.inf))
-        out = np.einsum("hpq,qhd->phd", _softmax(scores), v).reshape(count, -1)
-        return out @ self.w[layer + "self_attn.o_proj.weight"].T
+        k, v = k.transpose(1, 2, 0), v.transpose(1, 0, 2)
+        out = np.empty((count, shape.heads, shape.head_dim), np.float32)
+        for at in range(0, count, _QUERIES):
+            own = slice(at, min(at + _QUERIES, count))
+            scores = q[own].transpose(1, 0, 2) @ k[..., :own.stop]
+            scores /= np.float32(np.sqrt(shape.head_dim))
+            seen = positions[own, None] >= positions[:own.stop]
+            scores = np.where(seen, scores, np.float32(-np.inf))
+            out[own] = (_softmax(scores) @ v[:, :own.stop]).transpose(1, 0, 2)
+        return out.reshape(count, -1) @ self.w[layer + "self_attn.o_proj.weight"].T
 
     def logits(self, ids: Sequence[int]) -> Array:
         """Logits ``[position, token]`` after each of `ids`."""
+        return self.head(self.hidden(ids))
+
+    def head(self, hidden: Array) -> Array:
+        """Logits ``[position, token]`` of some rows of :meth:`hidden`."""
+        tied = self.shape.tied
+        return hidden @ self.w["model.embed_tokens.weight" if tied else "lm_head.weight"].T
+
+    def hidden(self, ids: Sequence[int]) -> Array:
+        """What the output layer takes, ``[position, element]``, after each of `ids`."""
         shape, w = self.shape, self.w
         x = w["model.embed_tokens.weight"][np.asarray(ids)]
         for index in range(shape.layers):
@@ -78,5 +97,4 @@ class Reference:
             up = y @ w[layer + "mlp.up_proj.weight"].T
             gate = gate / (1 + np.exp(-gate.astype(np.float64))).astype(np.float32)
             x = x + (gate * up) @ w[layer + "mlp.down_proj.weight"].T
-        x = _norm(x, w["model.norm.weight"], shape.eps)
-        return x @ w["model.embed_tokens.weight" if shape.tied else "lm_head.weight"].T
+        return _norm(x, w["model.norm.weight"], shape.eps)
