@@ -9,9 +9,9 @@ from . import (
     bench,
     cache,
     configs,
+    eval,
     fetch,
     inspect,
-    quality,
     quantise,
     run,
     speed,
@@ -51,5 +51,5 @@ app.command("speed")(speed.speed)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
 app.command("configs")(configs.configs)
-app.command("quality")(quality.quality)
+app.command("eval")(eval.evaluate)
 app.command("cache")(cache.cache)
