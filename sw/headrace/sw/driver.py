@@ -22,6 +22,7 @@ from .errors import HeadraceError
 from .localise import PassScalars, Walk
 from .locality import locality
 from .replay import History, Run
+from .sampling import Sampler
 from .statistics import Span, Statistics
 from .trace import Trace, Tracer
 
@@ -411,8 +412,12 @@ class Session:
         self._run("decode", 1, passes, head=True, logits=logits or bool(self._mirror))
         return self._tokens(self.device, first, passes)
 
-    def generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
+    def generate(self, ids: Sequence[int], tokens: int, sampler: Sampler | None = None
+                 ) -> Iterator[int]:
         """Generate up to `tokens` tokens after a prompt, and stop behind an end-of-sequence.
+
+        Without a `sampler` each token is the device's arg-max; with one, the device writes logits
+        in runs of one pass, and the host chooses.
 
         Yields
         ------
@@ -425,7 +430,23 @@ class Session:
             Bad prompt, device error, or a difference found by `check`.
         """
         self.check_prompt(ids, tokens)
+        if sampler is not None and not sampler.sampling.greedy:
+            return self._sample(ids, tokens, sampler)
         return self._generate(ids, tokens)
+
+    def _sample(self, ids: Sequence[int], tokens: int, sampler: Sampler) -> Iterator[int]:
+        sampler.saw(ids)
+        self.prefill(ids, logits=True)
+        token = sampler.choose(self.logits())
+        yield token
+        for _ in range(tokens - 1):
+            if token in self.image.shape.eos:
+                return
+            # In place of the arg-max, which the device has written there.
+            self._write_tokens([token])
+            self.decode(logits=True)
+            token = sampler.choose(self.logits())
+            yield token
 
     def _generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
         eos = self.image.shape.eos
@@ -442,6 +463,18 @@ class Session:
                     # Passes after the end are forgotten: the cache is overwritten from here on.
                     self.position = begin + index + 1
                     break
+
+    def rewind(self, position: int) -> None:
+        """Forget the tokens of the cache from a position on.
+
+        Raises
+        ------
+        HeadraceError
+            If there are not so many.
+        """
+        if not 0 <= position <= self.position:
+            raise HeadraceError(f"rewind to position {position}: expected 0 to {self.position}")
+        self.position = position
 
     def restart(self) -> None:
         """Begin a new conversation with an empty cache."""

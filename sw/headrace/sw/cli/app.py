@@ -8,6 +8,7 @@ import typer
 from . import (
     bench,
     cache,
+    chat,
     configs,
     eval,
     fetch,
@@ -43,6 +44,7 @@ def _main(show_version: Annotated[bool, typer.Option(
 
 
 app.command("run")(run.run)
+app.command("chat")(chat.chat)
 app.command("fetch")(fetch.fetch_model)
 app.command("quantise")(quantise.quantise)
 app.command("inspect")(inspect.inspect)
