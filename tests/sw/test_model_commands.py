@@ -169,3 +169,25 @@ def test_eval_against_another_file_in_windows(command, file, tmp_path):
         assert reason in command("eval", file, *options, *wrong, code=2).err
     (tmp_path / "bad").write_bytes(b"\xff")
     assert "UTF-8" in command("eval", file, "--text", tmp_path / "bad", code=2).err
+
+
+def test_run_draws_tokens(command, file, tmp_path):
+    options = (file, "--prompt", "the cat", "--device", "golden", "--tokens", "12", "-q",
+               "--temperature", "50", "--seed")
+    report = tmp_path / "r.json"
+    text = command("run", *options, "5", "--json", report).out
+    assert text == command("run", *options, "5", "--passes-per-run", "4").out
+    assert text != command("run", *options, "6").out
+    figures = json.loads(report.read_text())
+    assert figures["sampling"] == {"temperature": 50.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0,
+                                   "repetition_penalty": 1.0, "seed": 5}
+    new = figures["text"]
+    assert text == f"the cat{new}\n" and len(new) > 3
+    stopped = command("run", *options, "5", "--stop", new[2:4], "--stop", "#").out
+    assert stopped == f"the cat{new[:new.index(new[2:4])]}\n"
+    for wrong, reason in ((("--temperature", "0"), "a temperature of 0 takes the greatest"),
+                          (("--min-p", "2"), "min_p is 2"), (("--stop", ""), "is empty")):
+        assert reason in command("run", *options, "5", *wrong, code=2).err
+    assert "--stop needs a tokenizer" in command(
+        "run", write_llama2c(tmp_path / "m.bin", SyntheticCheckpoint(shape(dim=64))),
+        "--prompt-ids", "1,2", *GOLDEN, "--stop", "a", code=2).err
