@@ -140,11 +140,54 @@ def test_model_that_fits_no_preset(command, tmp_path):
     assert "a head (padded to 16) takes up 512" in command("inspect", path, code=2).err
 
 
-def test_quality_of_a_file(command, file, tmp_path):
+def test_eval_of_a_file(command, file, tmp_path):
     """Blocks that are taken over are closer to the file than those that are rounded again."""
     (tmp_path / "ids").write_text(json.dumps(list(range(20))))
-    found = {quant: json.loads(command("quality", file, "--ids", tmp_path / "ids", "--quant",
+    found = {quant: json.loads(command("eval", file, "--ids", tmp_path / "ids", "--quant",
                                        quant, "--json").out)
              for quant in ("native", "w4")}
     assert found["native"]["positions"] == 20
     assert found["native"]["mean_difference"] < 0.5 * found["w4"]["mean_difference"]
+    assert found["native"]["divergence"] < 0.5 * found["w4"]["divergence"]
+
+
+def test_eval_against_another_file_in_windows(command, file, tmp_path):
+    floats = write_gguf(tmp_path / "f.gguf", SyntheticCheckpoint(shape(dim=64, ffn=64)), Type.F32)
+    (tmp_path / "text").write_text("the cat the the cat the " * 4)
+    options = ("--text", tmp_path / "text", "--positions", "30", "--context", "16")
+    other = json.loads(command("eval", file, *options, "--against", floats, "--json").out)
+    own = json.loads(command("eval", file, *options, "--json").out)
+    assert (own["windows"], own["window"], own["positions"]) == (2, 16, 30)
+    # The machine is the same; the file's rounding to 4 bits is in one reference only.
+    assert other["perplexity"] == own["perplexity"]
+    assert other["divergence"] > 2 * own["divergence"] > 0
+    table = command("eval", file, *options).out
+    assert "KL divergence" in table and "2 of up to 16" in table
+    for wrong, reason in ((("--context", "81"), "--context 81: expected 2 to 80"),
+                          (("--against", "nowhere"), "nowhere"),
+                          (("--ids", tmp_path / "text"), "either --text FILE or --ids")):
+        assert reason in command("eval", file, *options, *wrong, code=2).err
+    (tmp_path / "bad").write_bytes(b"\xff")
+    assert "UTF-8" in command("eval", file, "--text", tmp_path / "bad", code=2).err
+
+
+def test_run_draws_tokens(command, file, tmp_path):
+    options = (file, "--prompt", "the cat", "--device", "golden", "--tokens", "12", "-q",
+               "--temperature", "50", "--seed")
+    report = tmp_path / "r.json"
+    text = command("run", *options, "5", "--json", report).out
+    assert text == command("run", *options, "5", "--passes-per-run", "4").out
+    assert text != command("run", *options, "6").out
+    figures = json.loads(report.read_text())
+    assert figures["sampling"] == {"temperature": 50.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0,
+                                   "repetition_penalty": 1.0, "seed": 5}
+    new = figures["text"]
+    assert text == f"the cat{new}\n" and len(new) > 3
+    stopped = command("run", *options, "5", "--stop", new[2:4], "--stop", "#").out
+    assert stopped == f"the cat{new[:new.index(new[2:4])]}\n"
+    for wrong, reason in ((("--temperature", "0"), "a temperature of 0 takes the greatest"),
+                          (("--min-p", "2"), "min_p is 2"), (("--stop", ""), "is empty")):
+        assert reason in command("run", *options, "5", *wrong, code=2).err
+    assert "--stop needs a tokenizer" in command(
+        "run", write_llama2c(tmp_path / "m.bin", SyntheticCheckpoint(shape(dim=64))),
+        "--prompt-ids", "1,2", *GOLDEN, "--stop", "a", code=2).err

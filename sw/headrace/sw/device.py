@@ -302,6 +302,18 @@ class GoldenDevice(Device):
             self._program, self._program_bytes = program, raw
         return self._program
 
+    def all_logits(self, position: int, positions: int) -> NDArray[np.float32]:
+        """Make a prefill pass that has the output layer for every position.
+
+        Registers of the image must be set, and the tokens be in memory. Nothing is counted.
+
+        Returns
+        -------
+        float32 array, shape (positions, tokens of the vocabulary)
+            Logits after each position, with the bits of passes of one position each.
+        """
+        return self.machine.all_logits(self._fetch(), position=position, positions=positions)
+
     def _pass(self, program: list[dict[str, int]], index: int) -> None:
         regs = self._registers
         flags = REGISTERS["flags"].bits

@@ -22,6 +22,7 @@ from .errors import HeadraceError
 from .localise import PassScalars, Walk
 from .locality import locality
 from .replay import History, Run
+from .sampling import Sampler
 from .statistics import Span, Statistics
 from .trace import Trace, Tracer
 
@@ -326,6 +327,16 @@ class Session:
 
         `head` False leaves out the output layer; then the result is -1.
         """
+        self._write_tokens(ids)
+        left = len(ids)
+        for count in self.passes(self.image, left, self.chunk):
+            left -= count
+            last = head and not left
+            self._run("prefill", count, 1, head=last,
+                      logits=last and (logits or bool(self._mirror)))
+        return self._tokens(self.device, self.position, 1)[0] if head else -1
+
+    def _write_tokens(self, ids: Sequence[int]) -> None:
         if not len(ids) or self.position + len(ids) > self.image.context:
             raise HeadraceError(f"a prompt of {len(ids)} tokens at position {self.position}: "
                                 f"expected 1 to {self.image.context - self.position}, the rest of "
@@ -336,13 +347,28 @@ class Session:
             self._history.steps.append((at, data))
         for device in self._devices:
             device.write_memory(at, data)
-        left = len(ids)
-        for count in self.passes(self.image, left, self.chunk):
-            left -= count
-            last = head and not left
-            self._run("prefill", count, 1, head=last,
-                      logits=last and (logits or bool(self._mirror)))
-        return self._tokens(self.device, self.position, 1)[0] if head else -1
+
+    def teacher_forced(self, ids: Sequence[int]) -> Iterator[NDArray[np.float32]]:
+        """Send token ids through the model, and yield the logits after every one of them.
+
+        The golden device computes the output layer for all positions of a prefill pass; such
+        passes are not in the statistics. Any other makes a pass for each token.
+
+        Yields
+        ------
+        float32 array, shape (positions, tokens of the vocabulary)
+            Logits of the next positions, in order.
+        """
+        if not isinstance(self.device, GoldenDevice) or self._mirror:
+            for token in ids:
+                self.prefill([token], logits=True)
+                yield self.logits()[None]
+            return
+        self._write_tokens(ids)
+        for count in self.passes(self.image, len(ids), self.chunk):
+            logits = self.device.all_logits(self.position, count)
+            self.position += count
+            yield logits
 
     @staticmethod
     def passes(image: Image, positions: int, chunk: int | None = None) -> Iterator[int]:
@@ -386,8 +412,12 @@ class Session:
         self._run("decode", 1, passes, head=True, logits=logits or bool(self._mirror))
         return self._tokens(self.device, first, passes)
 
-    def generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
+    def generate(self, ids: Sequence[int], tokens: int, sampler: Sampler | None = None
+                 ) -> Iterator[int]:
         """Generate up to `tokens` tokens after a prompt, and stop behind an end-of-sequence.
+
+        Without a `sampler` each token is the device's arg-max; with one, the device writes logits
+        in runs of one pass, and the host chooses.
 
         Yields
         ------
@@ -400,7 +430,23 @@ class Session:
             Bad prompt, device error, or a difference found by `check`.
         """
         self.check_prompt(ids, tokens)
+        if sampler is not None and not sampler.sampling.greedy:
+            return self._sample(ids, tokens, sampler)
         return self._generate(ids, tokens)
+
+    def _sample(self, ids: Sequence[int], tokens: int, sampler: Sampler) -> Iterator[int]:
+        sampler.saw(ids)
+        self.prefill(ids, logits=True)
+        token = sampler.choose(self.logits())
+        yield token
+        for _ in range(tokens - 1):
+            if token in self.image.shape.eos:
+                return
+            # In place of the arg-max, which the device has written there.
+            self._write_tokens([token])
+            self.decode(logits=True)
+            token = sampler.choose(self.logits())
+            yield token
 
     def _generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
         eos = self.image.shape.eos
@@ -417,6 +463,18 @@ class Session:
                     # Passes after the end are forgotten: the cache is overwritten from here on.
                     self.position = begin + index + 1
                     break
+
+    def rewind(self, position: int) -> None:
+        """Forget the tokens of the cache from a position on.
+
+        Raises
+        ------
+        HeadraceError
+            If there are not so many.
+        """
+        if not 0 <= position <= self.position:
+            raise HeadraceError(f"rewind to position {position}: expected 0 to {self.position}")
+        self.position = position
 
     def restart(self) -> None:
         """Begin a new conversation with an empty cache."""

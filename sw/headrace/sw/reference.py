@@ -12,6 +12,10 @@ from .checkpoint import Weights
 __all__ = ["Reference"]
 
 
+# Queries whose scores are held at once: with all of a long text they would fill the memory.
+_QUERIES = 256
+
+
 # float32 throughout; NumPy's stubs lose the type in most expressions.
 Array = NDArray[Any]
 
@@ -82,13 +86,17 @@ class Reference:
 
         q, k = (self._turn(heads(part), positions, index) for part in "qk")
         k, v = (np.repeat(y, shape.n_rep, axis=1) for y in (k, heads("v")))
-        scores = np.einsum("phd,qhd->hpq", q, k) * np.float32(shape.score_factor)
-        scores = _cap(scores, shape.score_cap)
-        distance = positions[:, None] - positions
-        seen = (distance >= 0) & (distance < (shape.window(index) or count))
-        scores = np.where(seen, scores, np.float32(-np.inf))
-        out = np.einsum("hpq,qhd->phd", _softmax(scores), v).reshape(count, -1)
-        return out @ self.w[layer + "o_proj.weight"].T
+        k, v = k.transpose(1, 2, 0), v.transpose(1, 0, 2)
+        out = np.empty((count, shape.heads, shape.head_dim), np.float32)
+        for at in range(0, count, _QUERIES):
+            own = slice(at, min(at + _QUERIES, count))
+            scores = q[own].transpose(1, 0, 2) @ k[..., :own.stop]
+            scores = _cap(scores * np.float32(shape.score_factor), shape.score_cap)
+            distance = positions[own, None] - positions[:own.stop]
+            seen = (distance >= 0) & (distance < (shape.window(index) or count))
+            scores = np.where(seen, scores, np.float32(-np.inf))
+            out[own] = (_softmax(scores) @ v[:, :own.stop]).transpose(1, 0, 2)
+        return out.reshape(count, -1) @ self.w[layer + "o_proj.weight"].T
 
     def _mlp(self, x: Array, layer: str) -> Array:
         gate, up = (x @ self.w[f"{layer}mlp.{part}_proj.weight"].T for part in ("gate", "up"))
@@ -97,6 +105,16 @@ class Reference:
 
     def logits(self, ids: Sequence[int]) -> Array:
         """Logits ``[position, token]`` after each of `ids`."""
+        return self.head(self.hidden(ids))
+
+    def head(self, hidden: Array) -> Array:
+        """Logits ``[position, token]`` of some rows of :meth:`hidden`."""
+        tied = self.shape.tied
+        weights = self.w["model.embed_tokens.weight" if tied else "lm_head.weight"]
+        return _cap(hidden @ weights.T, self.shape.logit_cap)
+
+    def hidden(self, ids: Sequence[int]) -> Array:
+        """What the output layer takes, ``[position, element]``, after each of `ids`."""
         shape, w = self.shape, self.w
         embedding = w["model.embed_tokens.weight"]
         x = embedding[np.asarray(ids)] * np.float32(shape.embedding_scale)
@@ -109,5 +127,4 @@ class Reference:
                 if shape.post_norms:
                     y = self._norm(y, names[f"{kind}_post_norm"])
                 x = x + y
-        x = self._norm(x, "model.norm.weight")
-        return _cap(x @ (embedding if shape.tied else w["lm_head.weight"]).T, shape.logit_cap)
+        return self._norm(x, "model.norm.weight")

@@ -1,5 +1,6 @@
 """Tokenizers: text to token ids and back."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,14 +28,20 @@ class Tokenizer:
         Token that a SentencePiece model is told to put first.
     template : str or None
         Chat template in the Jinja language, where the checkpoint has one.
+    encode_plain : callable
+        Text to ids where special tokens are written out in the text: none is added.
+    piece : callable
+        Text of one token, special ones as they are written; None if there is no such token.
     """
 
     def __init__(self, size: int, encode: Callable[[str], list[int]],
                  decode: Callable[[Sequence[int]], str], *, kind: str,
-                 content: Callable[[], bytes], bos: int | None = None,
+                 content: Callable[[], bytes], encode_plain: Callable[[str], list[int]],
+                 piece: Callable[[int], str | None], bos: int | None = None,
                  template: str | None = None):
         self.size = size
         self.encode = encode
+        self.encode_plain, self.piece = encode_plain, piece
         self.kind, self.content, self.bos = kind, content, bos
         self.template = template
         self._decode = decode
@@ -94,7 +101,9 @@ def json_tokenizer(source: object, where: Path | str = "tokenizer") -> Tokenizer
     assert isinstance(inner, tokenizers.Tokenizer)
     return Tokenizer(inner.get_vocab_size(), lambda text: inner.encode(text).ids,
                      lambda ids: inner.decode(list(ids), skip_special_tokens=True),
-                     kind="json", content=lambda: inner.to_str().encode())
+                     kind="json", content=lambda: inner.to_str().encode(),
+                     encode_plain=lambda text: inner.encode(text, add_special_tokens=False).ids,
+                     piece=inner.id_to_token)
 
 
 def sentencepiece_tokenizer(raw: bytes, bos: int | None, where: Path | str = "tokenizer"
@@ -116,9 +125,20 @@ def sentencepiece_tokenizer(raw: bytes, bos: int | None, where: Path | str = "to
     except (RuntimeError, OSError) as error:
         raise HeadraceError(f"{where}: not a SentencePiece model: {error}") from error
     start = [] if bos is None else [bos]
+    control = {str(inner.IdToPiece(i)): i for i in range(size) if inner.IsControl(i)}
+    # The library never finds control tokens in a text: it is cut at them.
+    cut = re.compile(f"({'|'.join(map(re.escape, control)) or '(?!)'})")
+
+    def plain(text: str) -> list[int]:
+        ids = []
+        for part in filter(None, cut.split(text)):
+            ids += [control[part]] if part in control else map(int, inner.EncodeAsIds(part))
+        return ids
+
     return Tokenizer(size, lambda text: start + [int(i) for i in inner.EncodeAsIds(text)],
                      lambda ids: str(inner.DecodeIds([int(i) for i in ids])) if ids else "",
-                     kind="sentencepiece", content=lambda: raw, bos=bos)
+                     kind="sentencepiece", content=lambda: raw, bos=bos, encode_plain=plain,
+                     piece=lambda i: str(inner.IdToPiece(i)) if 0 <= i < size else None)
 
 
 def restore_tokenizer(kind: str, content: bytes, bos: int | None, where: Path | str

@@ -8,10 +8,11 @@ import typer
 from . import (
     bench,
     cache,
+    chat,
     configs,
+    eval,
     fetch,
     inspect,
-    quality,
     quantise,
     run,
     speed,
@@ -43,6 +44,7 @@ def _main(show_version: Annotated[bool, typer.Option(
 
 
 app.command("run")(run.run)
+app.command("chat")(chat.chat)
 app.command("fetch")(fetch.fetch_model)
 app.command("quantise")(quantise.quantise)
 app.command("inspect")(inspect.inspect)
@@ -51,5 +53,5 @@ app.command("speed")(speed.speed)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
 app.command("configs")(configs.configs)
-app.command("quality")(quality.quality)
+app.command("eval")(eval.evaluate)
 app.command("cache")(cache.cache)

@@ -82,7 +82,7 @@ class Model:
 
 
 def open_model(model: str, *, config: str | None, quant: str | None, context: int | None,
-               notes: Console) -> Model:
+               notes: Console, most_context: int | None = None) -> Model:
     """Load an image, or compile a checkpoint.
 
     Parameters
@@ -97,6 +97,8 @@ def open_model(model: str, *, config: str | None, quant: str | None, context: in
         Positions of the cache.
     notes : Console
         Where progress is shown.
+    most_context : int, optional
+        Most positions where `context` is None.
 
     Raises
     ------
@@ -109,6 +111,8 @@ def open_model(model: str, *, config: str | None, quant: str | None, context: in
     if path.is_file() and is_image(path):
         return _loaded(path, chosen, quant, context)
     checkpoint = load_checkpoint(model)
+    if context is None and most_context is not None:
+        context = min(most_context, checkpoint.shape.context)
     chosen = chosen or choose_config(checkpoint, policy, context)
     with notes.status("compiling the model") as status:
         image = compile_model(checkpoint, chosen, policy=policy, context=context,

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
-__all__ = ["Board", "Stopped"]
+__all__ = ["Board", "Stopped", "counting"]
 
 
 class Stopped(Exception):
@@ -72,3 +72,12 @@ class Board:
     def stop(self) -> None:
         """Let every line's function raise, so that threads end soon."""
         self._stop.set()
+
+
+@contextlib.contextmanager
+def counting(console: Console, what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar over `total` of something, as a function that adds to it; quiet without a terminal."""
+    with Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                  console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)

@@ -3,7 +3,6 @@
 import gzip
 import json
 import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,13 +13,24 @@ from rich.console import Console
 from headrace.hw.config import load_config
 
 from ..check import Difference
-from ..checkpoint import TextStream, Tokenizer
 from ..driver import Session
 from ..errors import HeadraceError
 from ..page import render
+from ..stopping import StopText
 from ..trace import Trace, chrome_trace
 from .machine import KINDS, memory_name, memory_options, open_device
 from .model import MODEL_HELP, QUANT_HELP, Model, open_model
+from .output import (
+    MinP,
+    Output,
+    Penalty,
+    Seed,
+    Stop,
+    Temperature,
+    TopK,
+    TopP,
+    make_sampler,
+)
 from .report import print_report
 from .verilog import write_files
 
@@ -48,28 +58,6 @@ def _prompt(model: Model, prompt: str | None, prompt_ids: str | None) -> list[in
         return parse_ids(prompt_ids)
     assert prompt is not None
     return model.encode(prompt, "--prompt-ids 1,2,3")
-
-
-class _Output:
-    """Text as it comes, or ids where there is no tokenizer."""
-
-    def __init__(self, tokenizer: Tokenizer | None, prompt: list[int]):
-        self.stream = None
-        if tokenizer is not None:
-            self.stream = TextStream(tokenizer)
-            for token in prompt:
-                self._write(self.stream.push(token))
-        self.text = ""
-
-    def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-    def push(self, token: int) -> None:
-        """Show one generated token."""
-        piece = f"{token} " if self.stream is None else self.stream.push(token)
-        self.text += piece
-        self._write(piece)
 
 
 def _check_files(device: str, files: dict[str, Path | None]) -> None:
@@ -101,6 +89,13 @@ def run(
     prompt_ids: Annotated[str | None, typer.Option(
         metavar="1,2,3", help="Token ids to continue, instead of a text.")] = None,
     tokens: Annotated[int, typer.Option(help="Tokens to generate.")] = 48,
+    temperature: Temperature = 0.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    min_p: MinP = 0.0,
+    penalty: Penalty = 1.0,
+    seed: Seed = None,
+    stop: Stop = None,
     device: Annotated[str, typer.Option(
         metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "sim",
     config: Annotated[str | None, typer.Option(
@@ -123,7 +118,8 @@ def run(
         metavar="N", help="Positions of a prefill pass; as many as fit by default.")] = None,
     passes: Annotated[int, typer.Option(
         "--passes-per-run", metavar="N",
-        help="Decode passes that the device makes without the host.")] = 1,
+        help="Decode passes that the device makes without the host; 1 where the host chooses "
+        "tokens.")] = 1,
     context: Annotated[int | None, typer.Option(
         metavar="N", help="Positions of the cache; what the model allows by default.")] = None,
     check: Annotated[bool, typer.Option(
@@ -154,6 +150,8 @@ def run(
         raise HeadraceError("expected either --prompt TEXT or --prompt-ids 1,2,3")
     if prompt == "":
         raise HeadraceError("the prompt is empty: expected a text, or --prompt-ids 1,2,3")
+    sampler = make_sampler(temperature, top_k, top_p, min_p, penalty, seed)
+    StopText(stop or ())
     memory_options(load_config(config or "tiny"), memory, latency=latency, bandwidth=bandwidth,
                    stall_seed=stall_seed)
     opened = open_model(model, config=config, quant=quant, context=context, notes=notes)
@@ -170,21 +168,26 @@ def run(
                           trace=traced,
                           notify=lambda text: notes.print(text, style="yellow", highlight=False,
                                                           markup=False))
-        generated = session.generate(ids, tokens)
-        output = _Output(opened.tokenizer, ids)
+        generated = session.generate(ids, tokens, sampler)
+        output = Output(opened.tokenizer, ids, stop=stop or ())
         start = time.perf_counter()
         difference = None
         try:
             for token in generated:
                 found.append(token)
                 output.push(token)
+                if output.stopped:
+                    break
         except Difference as error:
             difference = error
+        output.finish()
         print()
         trace = session.trace()
         report: dict[str, Any] = {
             "model": image.model, "config": chosen.name, "device": device,
-            "prompt_ids": ids, "tokens": found, "text": output.text, **session.report(trace),
+            "prompt_ids": ids, "tokens": found, "text": output.text,
+            "sampling": None if sampler.sampling.greedy else sampler.report(),
+            **session.report(trace),
             "wall_seconds": time.perf_counter() - start,
             "memory": memory_name(chosen, memory) if device == "sim" else None,
             "dram": machine.dram_statistics,

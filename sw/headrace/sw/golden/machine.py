@@ -1,6 +1,6 @@
 """The golden machine: executes the instructions of a pass."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,10 +75,7 @@ class GoldenMachine:
             If an instruction leaves the memory.
         """
         token = None
-        self.state.results.clear()
-        for index, code in enumerate(program):
-            if code["head"] and not head:
-                continue
+        for index, code in self._instructions(program, head=head):
             if code["op"] == Op.LOGITS:
                 token, tensors = vector.logits(self.state, code, position + positions,
                                                write=logits)
@@ -87,6 +84,40 @@ class GoldenMachine:
             if self.trace:
                 self.trace(index, code, tensors)
         return token
+
+    def all_logits(self, program: Sequence[dict[str, int]], *, position: int, positions: int
+                   ) -> NDArray[np.float32]:
+        """Execute one pass with the output layer for every position, not only the last one.
+
+        The arithmetic of a position is that of a pass that ends there; the cache is written, logits
+        and token are not.
+
+        Returns
+        -------
+        float32 array, shape (positions, tokens of the vocabulary)
+            Logits after each position.
+
+        Raises
+        ------
+        BusError
+            If an instruction leaves the memory.
+        """
+        logits = np.empty((positions, 0), np.float32)
+        for _, code in self._instructions(program, head=True):
+            if code["op"] == Op.LOGITS:
+                logits = self.state.results.popleft().values[:, :code["limit"]]
+            else:
+                self._execute(code | {"last_only": 0} if code["head"] else code, position,
+                              positions)
+        return logits
+
+    def _instructions(self, program: Sequence[dict[str, int]], *, head: bool
+                      ) -> Iterator[tuple[int, dict[str, int]]]:
+        """The instructions of a pass, with their indices."""
+        self.state.results.clear()
+        for index, code in enumerate(program):
+            if head or not code["head"]:
+                yield index, code
 
     def _execute(self, code: dict[str, int], position: int, positions: int
                  ) -> dict[str, NDArray]:

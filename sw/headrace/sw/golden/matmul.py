@@ -11,6 +11,7 @@ from headrace.hw.isa import Format
 from ..numerics import flush, from_fp16, mul
 from ..numerics.arithmetic import canonical, has_below
 from ..weight_layout import unpack_weights
+from .parallel import each, own_threads, workers
 from .state import Results, State
 
 
@@ -18,13 +19,19 @@ __all__ = ["Weights", "accumulate", "exact_sums", "matmul", "unpack"]
 
 
 # Multiples of 2**-125 from here on: no sum of such numbers is subnormal.
+_SAFE = 2.0 ** -102
 _SAFE_LIMIT = 2 * ((FP32.bias - 102) << FP32.mant_bits) - 1
 
-# Products that are held at once; larger matrices are computed in runs of columns.
-_ELEMENTS = 1 << 22
+# Weights that are made float32 at once, and terms that are held at once: what stays in a core's
+# second-level cache.
+_WEIGHTS = 1 << 17
+_TERMS = 1 << 16
 
-# Weights that are kept as float32, four times their size, instead of int8.
-_FLOAT_WEIGHTS = 1 << 26
+# Products from which threads are worth their while.
+_SPREAD = 1 << 19
+
+# Products that are held at once where sums may be subnormal.
+_ELEMENTS = 1 << 22
 
 
 def exact_sums(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -50,24 +57,31 @@ def accumulate(terms: NDArray[np.float32]) -> NDArray[np.float32]:
     return canonical(acc)
 
 
+def _least(values: NDArray[np.float32]) -> float:
+    """Least magnitude but zero; infinity if there is none."""
+    magnitudes = np.abs(values)
+    return float(np.fmin.reduce(magnitudes, axis=None, initial=np.inf, where=magnitudes > 0))
+
+
 class Weights:
     """An unpacked matrix.
 
     Attributes
     ----------
-    q : array, shape (groups, group, columns)
-        Values, float32 or int8.
+    q : int8 array, shape (groups, group, columns)
+        Values.
     scales, minima : float32 arrays, shape (groups, columns)
         Scales; minima of W4A, else None.
+    least : float
+        Least magnitude of a scale or minimum but zero.
     """
 
     def __init__(self, q: NDArray[np.int8], scales: NDArray[np.uint16],
                  minima: NDArray[np.uint16] | None):
-        groups = scales.shape[0]
-        values = q.reshape(groups, -1, q.shape[1])
-        self.q = values if q.size > _FLOAT_WEIGHTS else values.astype(np.float32)
+        self.q = q.reshape(scales.shape[0], -1, q.shape[1])
         self.scales = from_fp16(scales)
         self.minima = None if minima is None else from_fp16(minima)
+        self.least = min(_least(each) for each in (self.scales, self.minima) if each is not None)
 
 
 def unpack(state: State, code: Mapping[str, int]) -> Weights:
@@ -80,9 +94,10 @@ def unpack(state: State, code: Mapping[str, int]) -> Weights:
         narrow=code["narrow"]))
 
 
-def _columns(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice
-             ) -> NDArray[np.float32]:
-    sums = exact_sums(x, weights.q[..., run].astype(np.float32, copy=False))
+def _flushing(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice
+              ) -> NDArray[np.float32]:
+    """Columns `run` of a product, every operation on its own: for any scales."""
+    sums = exact_sums(x, weights.q[..., run].astype(np.float32))
     factor = mul(scales[..., None], weights.scales[:, None, run], clean=True)
     terms = mul(sums, factor, clean=True)
     if weights.minima is not None:
@@ -92,14 +107,69 @@ def _columns(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weigh
     return accumulate(terms)
 
 
+def _direct(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice,
+            acc: NDArray[np.float32]) -> None:
+    """Add columns `run` of a product to `acc`, which is +0: where nothing can be subnormal.
+
+    The least product of two scales is at least ``2**-102``, and so is every term, being that
+    times an integer: a multiple of ``2**-125``, as are all sums of terms, rounded or not. None of
+    them is subnormal, so nothing is flushed. Zeros need no care: `acc` is never -0, because
+    ``+0 + -0`` and ``x + -x`` are +0. A NaN stays one through all additions.
+    """
+    groups, streams, group = x.shape
+    width = acc.shape[-1]
+    step = max(1, min(_WEIGHTS // (group * width), _TERMS // (streams * width)))
+    buffer = np.empty((step, group, width), np.float32)
+    sums, factor = np.empty((2, step, streams, width), np.float32)
+    minima = None if weights.minima is None else weights.minima[:, run]
+    minimum = np.empty((streams, 0 if minima is None else width), np.float32)
+    with np.errstate(all="ignore"):
+        act_sums = scales * x.sum(axis=-1)
+        for at in range(0, groups, step):
+            part = slice(at, min(at + step, groups))
+            count = part.stop - at
+            values, terms = buffer[:count], sums[:count]
+            np.copyto(values, weights.q[part, :, run])
+            np.matmul(x[part], values, out=terms)
+            np.multiply(scales[part, :, None], weights.scales[part, None, run],
+                        out=factor[:count])
+            terms *= factor[:count]
+            for index in range(count):
+                acc += terms[index]
+                if minima is not None:
+                    np.multiply(act_sums[at + index, :, None], minima[at + index], out=minimum)
+                    acc += minimum
+
+
+def _product(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights
+             ) -> NDArray[np.float32]:
+    """``[stream, column]`` from ``x[group, stream, k]`` and ``scales[group, stream]``."""
+    groups, streams, group = x.shape
+    columns = weights.scales.shape[1]
+    result = np.zeros((streams, columns), np.float32)
+    direct = _least(scales) * weights.least >= _SAFE
+    spread = groups * group * streams * columns >= _SPREAD
+    if direct:
+        step = min(-(-columns // workers()) if spread else columns,
+                   max(64, min(_WEIGHTS // group, _TERMS // streams)))
+    else:
+        step = max(1, _ELEMENTS // (groups * streams))
+
+    def columns_from(at: int) -> None:
+        run = slice(at, min(at + step, columns))
+        if direct:
+            _direct(x, scales, weights, run, result[:, run])
+        else:
+            result[:, run] = _flushing(x, scales, weights, run)
+
+    with own_threads():
+        each(columns_from, range(0, columns, step), spread=spread)
+    return canonical(result)
+
+
 def matmul(state: State, code: Mapping[str, int], weights: Weights, streams: int) -> Results:
     """Execute MATMUL: ``values[stream, column]`` of all tiles."""
     groups, group = code["k_groups"], 16 * code["group16"]
     q, scales = state.activations(code, streams, groups * group, groups)
     x = q.reshape(streams, groups, group).swapaxes(0, 1).astype(np.float32)
-    by_group = np.ascontiguousarray(scales.T)
-    columns = weights.scales.shape[1]
-    step = max(1, _ELEMENTS // (groups * streams))
-    parts = [_columns(x, by_group, weights, slice(at, at + step))
-             for at in range(0, columns, step)]
-    return Results(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1))
+    return Results(_product(x, np.ascontiguousarray(scales.T), weights))
