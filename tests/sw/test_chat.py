@@ -113,6 +113,18 @@ def test_end_of_an_answer_is_what_the_template_writes(talk):
     assert other.prefilled in (missing, missing + 1)
 
 
+def test_answer_that_was_cut_is_encoded_again(talk):
+    conversation, fresh = talk(), talk()
+    encode = conversation.tokenizer.encode_plain
+    text = conversation.tokenizer.decode(list(conversation.ask("the cat", 8, GREEDY)))
+    conversation.answered(text[:2])
+    found, _ = _answer(conversation, "and")
+    whole = encode(f"<user>the cat<end>{text[:2]}<end><user>and<end>")
+    assert found == list(fresh.session.generate(whole, 4))
+    # The question, at least, was in the cache.
+    assert conversation.prefilled <= len(whole) - len(encode("<user>the cat<end>"))
+
+
 def test_full_context(talk):
     conversation = talk(context=24)
     first, _ = _answer(conversation, "the cat")

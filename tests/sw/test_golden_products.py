@@ -110,3 +110,15 @@ def test_errors_of_threads_are_seen():
     for spread in (False, True):
         with pytest.raises(ValueError, match="3"):
             parallel.each(fail, [3], spread=spread)
+
+
+@pytest.mark.parametrize("bits", [0, 0x8000, FP16.infinity, FP16.canonical_nan, 1, 3, 0x7bff])
+def test_matrices_of_one_scale(bits):
+    rng = np.random.default_rng(9)
+    weights = _matrix(rng, 2, 70, np.full((2, 70), bits, np.uint16))
+    x = rng.integers(-127, 128, (2, 3, 32)).astype(np.float32)
+    for exponent in (0, -78, -79, -126):
+        act = np.full((2, 3), np.ldexp(1.0, exponent), np.float32)
+        act[1, 2] = 0
+        assert np.array_equal(as_bits(matmul._product(x, act, weights)),
+                              as_bits(_literal(x, act, weights)))

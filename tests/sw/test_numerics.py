@@ -248,3 +248,24 @@ def test_only_portable_operations():
             assert not isinstance(node, (ast.Div, ast.Pow)), path
             assert not (isinstance(node, ast.Attribute) and node.attr in {
                 "exp", "exp2", "sqrt", "reciprocal", "divide", "sum", "mean", "dot"}), path
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("operation", [numerics.mul, numerics.add])
+def test_short_and_long_arrays_have_the_same_bits(operation, clean):
+    """Short ones are looked at once for all that is not ordinary."""
+    rng = np.random.default_rng(11)
+    edges = [0, 1, 0x7fffff, 0x800000, 0x800001, 0x3f800000, 0x7f7fffff, 0x7f800000, 0x7f800001,
+             0x7fc00000, 0x7fffffff, 0x1fffffff, 0x20000000]
+    edges = np.array([*edges, *(each | 0x80000000 for each in edges)], np.uint32)
+    a = np.concatenate([np.repeat(edges, len(edges)), rng.integers(0, 1 << 32, 6000, np.uint32)])
+    b = np.concatenate([np.tile(edges, len(edges)), rng.integers(0, 1 << 32, 6000, np.uint32)])
+    a, b = (numerics.flush(each.view(np.float32)) if clean else each.view(np.float32)
+            for each in (a, b))
+    expected = numerics.as_bits(operation(a, b, clean=clean))
+    single = [numerics.as_bits(operation(a[at:at + 1], b[at:at + 1], clean=clean))[0]
+              for at in range(len(a))]
+    assert np.array_equal(expected, single)
+    pieces = [numerics.as_bits(operation(a[at:at + 50], b[at:at + 50], clean=clean))
+              for at in range(0, len(a), 50)]
+    assert np.array_equal(expected, np.concatenate(pieces))

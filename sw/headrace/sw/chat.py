@@ -134,6 +134,7 @@ class Conversation:
         self.prefilled = 0
         self._ids: list[int] = []       # of `_text`; the cache holds a beginning of them
         self._text = ""
+        self._asked = 0
 
     def ask(self, content: str, tokens: int, sampler: Sampler) -> Iterator[int]:
         """Ask, and generate an answer of up to `tokens` tokens.
@@ -170,7 +171,7 @@ class Conversation:
         sampler.saw(ids[:kept])
         generated = self.session.generate(ids[kept:], min(tokens, room), sampler)
         self.messages, self.prefilled = asked, len(ids) - kept
-        self._text, self._ids = text, ids
+        self._text, self._ids, self._asked = text, ids, len(ids)
         return self._answer(generated)
 
     def _answer(self, generated: Iterator[int]) -> Iterator[int]:
@@ -185,6 +186,8 @@ class Conversation:
     def answered(self, text: str) -> None:
         """Take an answer, as it was shown, into the conversation."""
         self.messages = [*self.messages, {"role": "assistant", "content": text}]
-        self._text += text
+        whole = self.tokenizer.decode(self._ids[self._asked:])
+        # Cut at a stop string, the tokens say more than the text: it is encoded again.
+        self._text = self._text + text if text == whole else ""
         # Passes may have gone beyond the end of the answer.
         self.session.rewind(min(self.session.position, len(self._ids)))

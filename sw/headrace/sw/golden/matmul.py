@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from headrace.hw.formats import FP32
 from headrace.hw.isa import Format
 
-from ..numerics import flush, from_fp16, mul
+from ..numerics import as_bits, flush, from_fp16, mul
 from ..numerics.arithmetic import canonical, has_below
 from ..weight_layout import unpack_weights
 from .parallel import each, own_threads, workers
@@ -72,8 +72,9 @@ class Weights:
         Values.
     scales, minima : float32 arrays, shape (groups, columns)
         Scales; minima of W4A, else None.
-    least : float
-        Least magnitude of a scale or minimum but zero.
+    limit : int
+        For :func:`~headrace.sw.numerics.arithmetic.has_below`: scales of activations below may make
+        terms of less than ``2**-102``.
     """
 
     def __init__(self, q: NDArray[np.int8], scales: NDArray[np.uint16],
@@ -81,7 +82,11 @@ class Weights:
         self.q = q.reshape(scales.shape[0], -1, q.shape[1])
         self.scales = from_fp16(scales)
         self.minima = None if minima is None else from_fp16(minima)
-        self.least = min(_least(each) for each in (self.scales, self.minima) if each is not None)
+        least = min(_least(each) for each in (self.scales, self.minima) if each is not None)
+        bound = np.float32(_SAFE / least)
+        if float(bound) * least < _SAFE:
+            bound = np.nextafter(bound, np.float32(1))
+        self.limit = 2 * int(as_bits(bound)) - 1
 
 
 def unpack(state: State, code: Mapping[str, int]) -> Weights:
@@ -147,7 +152,7 @@ def _product(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weigh
     groups, streams, group = x.shape
     columns = weights.scales.shape[1]
     result = np.zeros((streams, columns), np.float32)
-    direct = _least(scales) * weights.least >= _SAFE
+    direct = not has_below(scales, weights.limit)
     spread = groups * group * streams * columns >= _SPREAD
     if direct:
         step = min(-(-columns // workers()) if spread else columns,

@@ -25,6 +25,13 @@ _ONE = np.uint32(1)
 # Doubling drops the sign and subtracting one moves zero to the top: what remains below this
 # limit is exactly the subnormals.
 _SUBNORMAL_LIMIT = 2 * FP32.min_normal - 1
+# The same, counted from the least normal number: normal numbers and infinities come first, then
+# NaN, then what wraps around, zeros and subnormals.
+_LEAST = np.uint32(2 * FP32.min_normal)
+_ORDINARY = 2 * FP32.infinity - 2 * FP32.min_normal
+
+# Elements up to which the number of NumPy's calls decides, not their length.
+_SHORT = 4096
 
 
 def as_float(x: ArrayLike) -> Float:
@@ -46,7 +53,7 @@ def has_below(x: Float, limit: int) -> bool:
     """Whether ``0 < 2 * (bits of |x|) <= limit`` for any element. Zeros do not count."""
     bits = x.view(np.uint32)
     # A ufunc also where x is a single number: the operator would warn of the wrap-around.
-    return x.size > 0 and int(np.subtract(bits + bits, _ONE).min()) < limit
+    return x.size > 0 and int(np.minimum.reduce(np.subtract(bits + bits, _ONE), axis=None)) < limit
 
 
 def flush(x: ArrayLike) -> Float:
@@ -62,9 +69,20 @@ def canonical(x: Any) -> Float:
     """Replace every NaN by the canonical one."""
     x = np.asarray(x)
     # max() is NaN if any element is: one pass instead of a comparison and a reduction.
-    if x.size and np.isnan(x.max()):
+    if x.size and np.isnan(np.maximum.reduce(x, axis=None)):
         x = np.where(x == x, x, _NAN)
     return x
+
+
+def _settle(x: Any) -> Float:
+    """Flush a result, and make its NaNs canonical."""
+    x = np.asarray(x)
+    if 0 < x.size <= _SHORT:
+        bits = x.view(np.uint32)
+        # Mostly all is ordinary, and one look is enough.
+        if int(np.maximum.reduce(np.subtract(bits + bits, _LEAST), axis=None)) <= _ORDINARY:
+            return x
+    return canonical(flush(x))
 
 
 def mul(a: ArrayLike, b: ArrayLike, *, clean: bool = False) -> Float:
@@ -86,7 +104,7 @@ def mul(a: ArrayLike, b: ArrayLike, *, clean: bool = False) -> Float:
     if not clean:
         a, b = flush(a), flush(b)
     with np.errstate(all="ignore"):
-        return canonical(flush(a * b))
+        return _settle(a * b)
 
 
 def add(a: ArrayLike, b: ArrayLike, *, clean: bool = False) -> Float:
@@ -98,7 +116,7 @@ def add(a: ArrayLike, b: ArrayLike, *, clean: bool = False) -> Float:
     if not clean:
         a, b = flush(a), flush(b)
     with np.errstate(all="ignore"):
-        return canonical(flush(a + b))
+        return _settle(a + b)
 
 
 def abs_max(x: ArrayLike, axis: int = -1) -> Float:
