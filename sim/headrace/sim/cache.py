@@ -27,8 +27,8 @@ class Entry:
     Attributes
     ----------
     kind : str
-        ``"builds"``, whole simulators; ``"objects"``, compiled files that builds share; or
-        ``"verilog"``, generated devices.
+        ``"builds"``, whole simulators; ``"objects"``, compiled files that builds share;
+        ``"verilog"``, generated devices; ``"synthesis"`` and ``"placements"``, of `headrace synth`.
     key : str
         Hash of the content.
     label : str
