@@ -164,7 +164,7 @@ def add_matmul(traffic, config, *, q, act_scale, w, w_scale, w_min, group, fmt, 
 
 
 def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, positions, n_rep, scale,
-             a_base, s_base):
+             a_base, s_base, window=0):
     """Append an ATTN.
 
     Arrays are indexed `q[head, s, hd]`, `act_scale[head, s, g]`, `k[head, token, hd]`,
@@ -174,19 +174,20 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
     heads, streams, hd = q.shape
     rows, lanes = config.rows, config.lanes
     blocks = -(-(position + positions) // KV_BLOCK)
+    begin = max(0, position + 1 - window) // KV_BLOCK if window else 0
     groups = -(-hd // KV_BLOCK)
     kn, vn = config.k_cols, config.v_cols(hd)
     sets = -(-streams // rows)
     a_stride, s_stride = hd // lanes, groups
     writes = ([], [])
-    sequence = [(head, block) for head in range(heads) for block in range(blocks)]
+    sequence = [(head, block) for head in range(heads) for block in range(begin, blocks)]
     acc = None
 
     def stream_k(head, block):
         tokens = k[head, block * KV_BLOCK:(block + 1) * KV_BLOCK]
         traffic.blocks.append({
-            "block": block, "first": int(block == 0), "last": int(block == blocks - 1),
-            "streams": streams, "n_rep": n_rep, "position": position,
+            "block": block, "first": int(block == begin), "last": int(block == blocks - 1),
+            "streams": streams, "n_rep": n_rep, "position": position, "window": window,
             "scale": int(as_bits(scale))})
         words = []
         for tile in range(0, KV_BLOCK, kn):
@@ -207,7 +208,9 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
              for s in range(streams)]))
         for s in range(streams):
             count = position + s // n_rep + 1 - KV_BLOCK * block
-            traffic.macs += 2 * min(max(count, 0), KV_BLOCK) * hd
+            behind = count - window if window else 0
+            seen = [min(max(number, 0), KV_BLOCK) for number in (count, behind)]
+            traffic.macs += 2 * (seen[0] - seen[1]) * hd
 
     def stream_v(head, block):
         nonlocal acc
@@ -217,7 +220,7 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
         for tile in range(0, hd, vn):
             traffic.weights.extend(byte_words(config, np.ascontiguousarray(
                 tokens[:, tile:tile + vn])))
-        acc = accumulate(None if block == 0 else acc, part, act, tokens, rescale=rescale)
+        acc = accumulate(None if block == begin else acc, part, act, tokens, rescale=rescale)
         if block == blocks - 1:
             for tile in range(0, hd, vn):
                 for s in range(streams):
@@ -238,6 +241,7 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
         stream_v(*place)
 
     code = encode(Op.ATTN, wait_a=1, v_select=config.sub_select(vn), v_tiles=hd // vn, pitch=0,
+                  window=window,
                   a_base=a_base, a_stride=a_stride, s_base=s_base, s_stride=s_stride, addr=0,
                   heads=heads, n_rep=n_rep, head_dim=hd, scale=int(as_bits(scale)))
     traffic.commands.append((code, position, positions))

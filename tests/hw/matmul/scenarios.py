@@ -64,7 +64,7 @@ class Maker:
             **self._place(-(-streams // config.rows) * k // config.lanes, streams * groups))
         return self
 
-    def attn(self, *, positions, n_rep, heads, head_dim, position, extreme=False):
+    def attn(self, *, positions, n_rep, heads, head_dim, position, extreme=False, window=0):
         """An ATTN with probabilities of its own."""
         config, rng = self.config, self.rng
         streams = positions * n_rep
@@ -79,7 +79,7 @@ class Maker:
             k=self.ints(-127, 127, heads, tokens, head_dim, extreme=extreme).astype(np.int8),
             v=self.ints(-127, 127, heads, tokens, head_dim, extreme=extreme).astype(np.int8),
             p=self.ints(0, 127, heads, streams, tokens, extreme=extreme), factors=factors,
-            position=position, positions=positions, n_rep=n_rep,
+            position=position, positions=positions, n_rep=n_rep, window=window,
             scale=np.float32(rng.random()),
             **self._place(heads * sets * head_dim // config.lanes, heads * streams * groups))
         return self
@@ -144,6 +144,12 @@ def make(config, name, seed):
                 maker.matmul(positions=min(rows, most), groups=1, fmt=fmt, tiles=1, last=last,
                              same=True, group=cap)
             maker.matmul(positions=1, groups=1, fmt=fmt, tiles=1)
+    elif name == "window":
+        # Windows of one token, less than the chunk, more than a block, and more than there is.
+        for window in (1, 3, 33, 40, 100):
+            maker.attn(positions=most, n_rep=min(2, config.streams // most), heads=2, head_dim=16,
+                       position=70, window=window)
+        maker.attn(positions=1, n_rep=1, heads=3, head_dim=16, position=64, window=33)
     elif name == "drain":
         # All rows of the array in passes whose lengths differ: the shorter ones follow at once,
         # with one row set and with two.
