@@ -202,7 +202,7 @@ class _Faulty(SimDevice):
         return self.read_bits("status", "done") == 1 and not self.read_bits("status", "error")
 
 
-@pytest.mark.parametrize("where", ["program", "layers.1.gate_up", "rope", "tokens", "cache"])
+@pytest.mark.parametrize("where", ["program", "layers.1.gate_up", "rope.0", "tokens", "cache"])
 @pytest.mark.parametrize("response", ["slverr", "decerr"])
 def test_error_response_of_the_memory(refused, monkeypatch, where, response):
     writes = where == "cache"

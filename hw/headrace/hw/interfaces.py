@@ -58,7 +58,7 @@ BlockLayout = data.StructLayout({
     "streams": 16,           # streams in flight: positions * n_rep
     "n_rep": 8,
     "position": 32,          # position of streams 0 ... n_rep - 1
-    "window": 32,            # positions that a stream sees, its own included; 0 for all
+    "window": 16,            # positions that a stream sees, its own included; 0 for all
     "scale": 32,             # fp32 factor of the scores
 })
 

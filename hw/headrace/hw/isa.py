@@ -81,7 +81,7 @@ FIELDS = {row[0]: Field(*row) for row in (
     ("inv_dim", 1, 0, 32, "fp32: 1 / unpadded dimension"),
     ("x_base", 2, 0, 16, "word of X where position 0 begins"),
     ("x_stride", 2, 16, 16, "words of X from one position to the next"),
-    ("window", 2, 0, 32, "positions that are attended to, the own one included; 0 for all"),
+    ("window", 2, 0, 16, "positions that are attended to, the own one included; 0 for all"),
     ("y_base", 3, 0, 16, "word of X where the result of position 0 begins"),
     ("vectors", 3, 16, 8, "vectors of a position, one behind the other"),
     ("a_base", 3, 0, 16, "word of A where row set 0 begins"),

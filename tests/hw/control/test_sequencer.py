@@ -201,7 +201,7 @@ def test_full_queue_of_one_engine_holds_back_only_what_comes_after():
     bench.check(program, passes=1, position=0, positions=1, head=0)
 
 
-@pytest.mark.parametrize("opcode", [0, 14, 255])
+@pytest.mark.parametrize("opcode", [0, max(Op) + 1, 255])
 @pytest.mark.parametrize("place", [0, 5])
 def test_unknown_instruction_ends_the_run_and_a_reset_makes_it_usable(opcode, place):
     bench = Bench(seed=3, stall=0.3)
@@ -300,7 +300,7 @@ def test_no_passes_and_no_instructions():
 def test_queue_carries_no_bits_that_its_engine_does_not_use(engine):
     bits = code_bits(engine)
     assert set(range(8)) <= set(bits)
-    assert len(bits) <= {"memory": 160, "matmul": 200, "vector": 256}[engine]
+    assert len(bits) <= {"memory": 176, "matmul": 208, "vector": 256}[engine]
     for op, engines in ENGINES.items():
         if engine in engines:
             for name in set(OPCODES[op]) - set(UNUSED[engine]):

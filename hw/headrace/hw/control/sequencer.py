@@ -25,7 +25,8 @@ FailureLayout = ErrorLayout
 
 #: Fields of its instructions that an engine does not look at: other engines do.
 UNUSED = {
-    "memory": ("x_base", "x_stride", "a_base", "a_stride", "s_base", "s_stride"),
+    "memory": ("x_base", "x_stride", "a_base", "a_stride", "s_base", "s_stride", "y_base",
+               "vectors", "table_base", "accumulate", "inv_dim", "eps"),
     "matmul": ("addr",),
     "vector": (),
 }

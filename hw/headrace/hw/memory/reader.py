@@ -57,6 +57,8 @@ class DMAReader(wiring.Component):
         Units of space that became free in this cycle.
     halt : ``In(1)``
         Issue nothing, and take what is owed without passing it on.
+    stop : ``In(1)``
+        Choose no further burst: after an error, whose data may be the address of the next read.
     idle : ``Out(1)``
         Nothing is in flight.
     error : ``Out(ErrorLayout)``
@@ -83,7 +85,7 @@ class DMAReader(wiring.Component):
             **{f"beats_{t.name.lower()}": Out(stream.Signature(sizes.beat_layout(t)))
                for t in Target},
             **{f"freed_{t.name.lower()}": In(range(sizes.capacity(t) + 1)) for t in Target},
-            "halt": In(1), "idle": Out(1), "error": Out(ErrorLayout),
+            "halt": In(1), "stop": In(1), "idle": Out(1), "error": Out(ErrorLayout),
             "ready_burst": Out(1), "blocked_burst": Out(1),
             "fire": Out(1), "hit": Out(1), "cls": Out(ID_BITS), "target": Out(TARGET),
         })
@@ -115,7 +117,7 @@ class DMAReader(wiring.Component):
         waiting = Cat(burst.valid for burst in self.bursts)
         able = waiting & fits
         choose = Signal()
-        m.d.comb += choose.eq(~pending & ~self.halt)
+        m.d.comb += choose.eq(~pending & ~self.halt & ~self.stop)
         for index in reversed(range(self.sources)):
             earlier = able[:index].any() if index else C(0, 1)
             m.d.comb += self.bursts[index].ready.eq(choose & able[index] & ~earlier)

@@ -75,7 +75,8 @@ class MemorySystem(wiring.Component):
         Pulse: forget everything. `resetting` is 1 from the next cycle until everything that is
         owed to the port is settled. The contents of the KV buffer stay.
     error : ``Out(ErrorLayout)``
-        The first error since the last reset. Data keep flowing.
+        The first error since the last reset. Reads that were issued are answered, further ones
+        are not issued: their addresses may come from the data of the failed one.
     events : ``Out(EventLayout(config))``
         Events for the counters.
     """
@@ -230,7 +231,8 @@ class MemorySystem(wiring.Component):
         self._connect_axi(m, reader, writer)
 
         # Reset: the engines settle what they owe while everything else is held empty.
-        m.d.comb += [reader.halt.eq(halt), writer.halt.eq(halt)]
+        m.d.comb += [reader.halt.eq(halt), writer.halt.eq(halt),
+                     reader.stop.eq(self.error.valid)]
         with m.If(self.reset):
             m.d.sync += self.resetting.eq(1)
         with m.Elif(reader.idle & writer.idle):

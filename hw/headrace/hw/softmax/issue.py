@@ -96,7 +96,7 @@ class Issue(wiring.Component):
         following = Signal(signed(34))
         count = Signal(range(KV_BLOCK + 1))
         low = Signal(range(KV_BLOCK + 1))
-        window = Signal(32)
+        window = Signal(16)
         beyond = Signal(signed(35))          # tokens that are too far back for the stream
         m.d.comb += [
             count.eq(Mux(following < 0, 0, Mux(following > KV_BLOCK, KV_BLOCK, following))),

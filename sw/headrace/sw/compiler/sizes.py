@@ -151,6 +151,7 @@ class Sizes:
         for what, size, bits in (("width", self.dim, 16), ("width of the MLP", self.ffn, 16),
                                  ("width of all heads", self.q_dim, 16),
                                  ("number of K/V heads", shape.kv_heads, 8),
+                                 ("sliding window", max(shape.window_of, default=0), 16),
                                  ("number of query heads per K/V head", shape.n_rep, 8)):
             if size >= 1 << bits:
                 raise HeadraceError(f"model: {what} {size} (padded): the instruction set ends at "
