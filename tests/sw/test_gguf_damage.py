@@ -40,9 +40,9 @@ def _u32(value):
 @pytest.mark.parametrize("change, parts", [
     ({"general.architecture": ("add_string", "mamba")}, ["unsupported architecture 'mamba'",
                                                          "supported: llama"]),
-    ({"llama.block_count": _u32(3)}, ["missing tensor 'model.layers.2.input_layernorm.weight'"]),
+    ({"llama.block_count": _u32(3)}, ["missing tensor 'model.layers.2.self_attn.q_proj.weight'"]),
     ({"llama.block_count": _u32(2_000_000_000)}, ["expected 2,000,000,000 layers"]),
-    ({"llama.block_count": _u32(1)}, ["tensor 'blk.1.attn_norm.weight'", "1 layers has no such"]),
+    ({"llama.block_count": _u32(1)}, ["tensor 'blk.1.attn_q.weight'", "1 layers has no such"]),
     ({"llama.embedding_length": _u32(47)}, ["'model.embed_tokens.weight' has shape [37, 48]"]),
     ({"llama.embedding_length": _u32(0)}, ["llama.embedding_length is 0", "whole number"]),
     ({"llama.embedding_length": ("add_string", "48")}, ["llama.embedding_length is '48'"]),

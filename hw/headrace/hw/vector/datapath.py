@@ -130,7 +130,11 @@ class Datapath(wiring.Component):
         m.submodules.behind = behind = Delay(self.result.as_value().shape().width,
                                              Lanes.gelu_delay, short=Lanes.gate_delay)
         behind_valid = Signal(Lanes.gelu_delay)
-        m.d.sync += behind_valid.eq(Cat(self.result_valid & op.glu, behind_valid))
+        # Marks end where the short way does, or a GELU behind a SiLU would meet them.
+        longer = len(behind_valid) - Lanes.gate_delay
+        m.d.sync += behind_valid.eq(Cat(
+            self.result_valid & op.glu, behind_valid[:Lanes.gate_delay - 1],
+            behind_valid[Lanes.gate_delay - 1:-1] & op.gelu.replicate(longer)))
         m.d.comb += [behind.i.eq(self.result), behind.shorten.eq(~op.gelu)]
         phase = Signal(range(Lanes.gelu_cycles))
         m.d.sync += phase.eq(Mux(phase == Lanes.gelu_cycles - 1, 0, phase + 1))

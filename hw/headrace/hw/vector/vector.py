@@ -135,6 +135,7 @@ class Vector(wiring.Component):
         op = {name: Signal(name=f"is_{name.name.lower()}") for name in Op}
         is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE] | op[Op.RMS]
         is_results = op[Op.STORE] | op[Op.ADD] | op[Op.GLU] | op[Op.ATTN_OUT]
+        gelu, accumulate = Signal(), Signal()
         start, finish = Signal(), Signal()
         settle = Signal(2)
         appending = Signal()            # an APPEND has ended that readers do not see yet
@@ -145,6 +146,9 @@ class Vector(wiring.Component):
             with m.State("IDLE"):
                 m.d.sync += [signal.eq(self.commands.valid & (field(command, "op") == name))
                              for name, signal in op.items()]
+                # With it, from the same command: the next one may be there before `op` changes.
+                m.d.sync += [gelu.eq(field(command, "gelu")),
+                             accumulate.eq(field(command, "accumulate"))]
                 with m.If(self.commands.valid):
                     m.next = "START"
             with m.State("START"):
@@ -262,8 +266,8 @@ class Vector(wiring.Component):
         m.d.comb += [
             operation.norm.eq(op[Op.NORM] | op[Op.RMS]),
             operation.rms.eq(op[Op.RMS]),
-            operation.accumulate.eq(op[Op.RMS] & field(command, "accumulate")),
-            operation.gelu.eq(op[Op.GLU] & field(command, "gelu")),
+            operation.accumulate.eq(op[Op.RMS] & accumulate),
+            operation.gelu.eq(op[Op.GLU] & gelu),
             operation.rope.eq(op[Op.APPEND] | op[Op.ROPE]),
             operation.add.eq(op[Op.ADD]),
             operation.glu.eq(op[Op.GLU]),

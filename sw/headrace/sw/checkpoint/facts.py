@@ -76,7 +76,7 @@ class Facts:
         """One of some names, mapped to what it stands for."""
         value = self.values.get(name)
         value = default if value is None else value
-        if value not in options:
+        if not isinstance(value, str) or value not in options:
             raise self.error(name, " or ".join(options))
         return options[value]
 

@@ -24,7 +24,8 @@ def read_shape(folder: Path) -> ModelShape:
     names = values.get("architectures") or []
     if not isinstance(names, list):
         raise HeadraceError(f"{path}: architectures is {names!r}: expected a list of names")
-    found = [ARCHITECTURES[name] for name in names if name in ARCHITECTURES]
+    found = [ARCHITECTURES[name] for name in names
+             if isinstance(name, str) and name in ARCHITECTURES]
     if not found:
         what = ", ".join(map(str, names)) or f"model_type {values.get('model_type')!r}"
         raise HeadraceError(f"{path}: unsupported architecture: {what}: supported: "

@@ -48,7 +48,8 @@ def layer_windows(facts: Facts, layers: int) -> tuple[int, ...]:
     if kinds is None:
         return (window,) * layers
     known = {"full_attention": 0, "sliding_attention": window}
-    if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= set(known):
+    if not isinstance(kinds, list) or len(kinds) != layers or not all(
+            kind in list(known) for kind in kinds):
         raise facts.error("layer_types", f"a list of {layers} names, {' or '.join(known)}")
     windows = tuple(known[kind] for kind in kinds)
     return windows if any(windows) else ()

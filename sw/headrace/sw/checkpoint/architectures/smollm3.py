@@ -19,7 +19,8 @@ def _features(facts: Facts) -> dict[str, Any]:
         every = facts.count("no_rope_layer_interval", 4)
         rotated = [int((layer + 1) % every != 0) for layer in range(layers)]
     # In spite of its name the list has a 1 where a layer is rotated.
-    if not isinstance(rotated, list) or len(rotated) != layers or not set(rotated) <= {0, 1}:
+    if not isinstance(rotated, list) or len(rotated) != layers or not all(
+            flag in (0, 1) and isinstance(flag, int) for flag in rotated):
         raise facts.error("no_rope_layers", f"a list of {layers} numbers, 0 or 1")
     sliding = bool(facts.values.get("use_sliding_window"))
     return {"activation": facts.choice("hidden_act", "silu", ACTIVATIONS),
