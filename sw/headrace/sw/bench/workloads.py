@@ -29,17 +29,12 @@ class Workload:
         What is measured of it: one layer, the output layer, or whole passes.
     doc : str
         One line about it.
-    executions : int
-        How often the longer of two runs in decode executes the part: the shorter one does it once
-        less. 2 is a part among others; 1 is enough where what begins and ends a pass is small
-        beside it, and takes a third of the time.
     """
 
     name: str
     shape: ModelShape | None
     part: str
     doc: str
-    executions: int = 2
 
 
 _LLAMA = ModelShape(dim=2048, ffn=8192, layers=1, vocab=128, heads=32, kv_heads=8, head_dim=64,
@@ -51,8 +46,7 @@ _SMOLLM2 = ModelShape(dim=576, ffn=1536, layers=1, vocab=128, heads=9, kv_heads=
 #: measurement cancels.
 WORKLOADS = {workload.name: workload for workload in (
     Workload(name="llama-3.2-1b-layer", shape=_LLAMA, part="layer",
-             doc="one layer of Llama-3.2-1B: dim 2048, 32 heads, 8 K/V heads, FFN 8192",
-             executions=1),
+             doc="one layer of Llama-3.2-1B: dim 2048, 32 heads, 8 K/V heads, FFN 8192"),
     Workload(name="smollm2-135m-layer", shape=_SMOLLM2, part="layer",
              doc="one layer of SmolLM2-135M: dim 576, 9 heads, 3 K/V heads, FFN 1536"),
     Workload(name="smollm2-135m-head", shape=replace(_SMOLLM2, vocab=49152), part="head",
