@@ -30,9 +30,11 @@ class DMAReader(wiring.Component):
 
     Data are routed by the order of issue alone. **The far side must answer reads in the order
     of their addresses, also across IDs**, as a single memory controller does; a beat whose ID is
-    not the expected class is error 6, after which nothing is issued before a reset: an address may
-    come from data that are not what was asked for. Behind an interconnect that reorders IDs the
-    board's top gives all reads one ID and restores `rid` by a queue of the issued ones.
+    not the expected class is error 6. Behind an interconnect that reorders IDs the board's top
+    gives all reads one ID and restores `rid` by a queue of the issued ones.
+
+    After an error nothing is issued before a reset: an address may come from data (a token, an
+    instruction) that are not what was asked for. What is in flight still reaches its target.
 
     Latency: from a burst to `arvalid` 1 cycle, from read data to `beats` 0. Throughput: one
     burst and one beat per cycle.
@@ -111,13 +113,13 @@ class DMAReader(wiring.Component):
 
         flight = Signal(range(depth + 1))       # bursts between issue and their last beat
         free = Signal()
-        astray = Signal()                       # beats came out of order
+        wrong = Signal()                        # there was an error
         grant = Signal(self.sources)
         waiting = Cat(burst.valid for burst in self.bursts)
         able = waiting & fits
         m.d.comb += [
             free.eq((~self.arvalid | self.arready) & self.kv_request.ready
-                    & (flight != depth) & ~self.halt & ~astray),
+                    & (flight != depth) & ~self.halt & ~wrong),
             grant.eq(Mux(free, able & (~able + 1), 0)),
             self.ready_burst.eq(able.any()),
             self.blocked_burst.eq(waiting.any() & ~able.any()),
@@ -229,9 +231,7 @@ class DMAReader(wiring.Component):
                 m.d.comb += [self.error.valid.eq(1), self.error.code.eq(1 + self.rresp[0])]
             with m.Elif(self.rid != head.cls):
                 m.d.comb += [self.error.valid.eq(1), self.error.code.eq(6)]
-                m.d.sync += astray.eq(1)
-        with m.If(self.halt):
-            m.d.sync += astray.eq(0)
+        m.d.sync += wrong.eq((wrong | self.error.valid) & ~self.halt)
 
         assert sizes.config.burst_bytes <= BOUNDARY
         return m

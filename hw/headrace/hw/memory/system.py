@@ -71,7 +71,7 @@ class MemorySystem(wiring.Component):
         Pulse: forget everything. `resetting` is 1 from the next cycle until everything that is
         owed to the port is settled. The contents of the KV buffer stay.
     error : ``Out(ErrorLayout)``
-        The first error since the last reset. Data keep flowing.
+        The first error since the last reset. After one of a read, nothing more is read.
     events : ``Out(EventLayout(config))``
         Events for the counters.
     """
