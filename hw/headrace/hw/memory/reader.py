@@ -33,6 +33,10 @@ class DMAReader(wiring.Component):
     not the expected class is error 6. Behind an interconnect that reorders IDs the board's top
     gives all reads one ID and restores `rid` by a queue of the issued ones.
 
+    With `stop`, after an error, nothing more is chosen before a reset: an address may come from
+    data (a token, an instruction) that are not what was asked for. What is in flight still reaches
+    its target.
+
     Latency: from a burst to `arvalid` 2 cycles, from read data to `beats` 0. Throughput: one burst
     in two cycles, and one beat per cycle.
 
