@@ -210,4 +210,6 @@ class BenchSimulation:
             # Stopped high, the clock falls before it rises again: the next reset is in time.
             await RisingEdge(self._dut.clk)
             self._run_clock(False)
+            # Edges are seen before the design takes them: the memory is needed until it has.
+            await ReadWrite()
         self.memory.close()
