@@ -1,7 +1,7 @@
 """Facts of a model: what it is, what its weights become, and which presets it fits."""
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,11 @@ def _tokenizer(tokenizer: Tokenizer | None, missing: str) -> dict[str, Any]:
 
 
 def _shape(shape: ModelShape) -> dict[str, Any]:
+    """Dimensions, and the features that are not Llama's."""
+    plain = {field.name: field.default for field in fields(shape)}
     return {key: value for key, value in asdict(shape).items()
-            if key not in ("bos", "eos")}
+            if key not in ("bos", "eos", "architecture")
+            and (plain[key] is MISSING or value != plain[key])}
 
 
 def _fit(checkpoint: Checkpoint, config: Config, policy: Policy) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def inspect_checkpoint(checkpoint: Checkpoint, policy: Policy) -> dict[str, Any]
     total = sum(size for _, size in stored.values())
     return {
         "name": checkpoint.name, "kind": checkpoint.kind, "file": str(checkpoint.path),
-        "architecture": "llama", "parameters": parameters, "file_bytes": total,
+        "architecture": shape.architecture, "parameters": parameters, "file_bytes": total,
         "shape": _shape(shape), "types": types,
         "tokenizer": _tokenizer(checkpoint.tokenizer, checkpoint.no_tokenizer),
         "file_bits_per_weight": round(8 * total / parameters, 3),
@@ -115,8 +118,9 @@ def inspect_image(image: Image, path: Path) -> dict[str, Any]:
     cache = shape.layers * shape.kv_heads * 2 * (image.sizes.head_dim + 2)
     rest = image.total_bytes - image.regions["cache"].size
     return {
-        "name": image.model, "kind": "image", "file": str(path), "architecture": "llama",
-        "parameters": _parameters(shape), "file_bytes": path.stat().st_size,
+        "name": image.model, "kind": "image", "file": str(path),
+        "architecture": shape.architecture, "parameters": _parameters(shape),
+        "file_bytes": path.stat().st_size,
         "shape": _shape(shape), "tokenizer": _tokenizer(image.tokenizer, "the image has none"),
         "matrices": [{"format": fmt, "origin": where, "count": count}
                      for (fmt, where), count in sorted(kinds.items())],

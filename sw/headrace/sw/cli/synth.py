@@ -32,8 +32,8 @@ def synth(
         "--array", help="Synthesise the systolic array alone, for its LUT4 per MAC on ECP5.")
     ] = False,
     page: Annotated[Path | None, typer.Option(
-        "--page", metavar="FILE.md", help="Measure all presets, and write the page that "
-        "docs/area.md is; the other options are not looked at.")] = None,
+        "--page", metavar="FILE.md", help="Measure all presets, place and route those for ECP5, "
+        "and write a page of tables; the other options are not looked at.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ):
     """Synthesise the accelerator: LUTs, DSPs, block RAM, and with --place the clock.
