@@ -227,6 +227,19 @@ def test_silu_and_rms_scale():
         1 / np.sqrt((wide ** 2).mean(axis=-1) + 1e-5), rtol=1e-6)
 
 
+def test_gelu():
+    x = np.concatenate([np.linspace(-12, 12, 200_001), np.logspace(-30, 1, 1000)]).astype(
+        np.float32)
+    wide = x.astype(np.float64)
+    exact = 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide ** 3)))
+    error = np.abs(numerics.gelu(x) - exact)
+    # Relative to values, and where they are tiny, absolute: see docs/number-formats.md.
+    large = np.abs(exact) > 1e-3
+    assert (error[large] / np.abs(exact[large])).max() < 3e-6
+    assert error[np.abs(x) < 1].max() < 2e-7
+    same(numerics.gelu(floats(0, -0.0, INF, -INF, -100)), floats(0, -0.0, INF, NAN, -0.0))
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, 3, 1)])
 def test_shapes(shape):
     x = np.ones(shape, np.float32)

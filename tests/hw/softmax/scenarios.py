@@ -16,6 +16,10 @@ def make(name, seed):
             *make_run(rng, heads=2, streams=15, n_rep=3, position=29, wild=True),
             *make_run(rng, heads=2, streams=3, n_rep=3, position=95),
             *make_run(rng, heads=3, streams=1, n_rep=1, position=40),
+            # Windows: of one token, within a block, and one whose first block some streams skip.
+            *make_run(rng, heads=1, streams=6, n_rep=2, position=70, window=1),
+            *make_run(rng, heads=2, streams=9, n_rep=1, position=90, window=20, wild=True),
+            *make_run(rng, heads=1, streams=8, n_rep=2, position=61, window=30),
             *make_run(rng, heads=2, streams=16, n_rep=1, position=1000003 % 64),
         ]
     if name == "special":
