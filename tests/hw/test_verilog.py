@@ -5,10 +5,16 @@ import re
 import subprocess
 
 import pytest
+from amaranth import *
+from amaranth.back import rtlil
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
 
 from headrace.hw.config import PRESETS
+from headrace.hw.emission import fill_memories, to_verilog
 from headrace.hw.regmap import COUNTERS, REGISTERS
-from headrace.hw.verilog import c_header, describe, fill_memories, generate, memories
+from headrace.hw.verilog import c_header, describe, generate, memories
 
 
 SOURCE = """\
@@ -20,7 +26,8 @@ module m(clk);
     sram[2] = 32'd0;
     sram[3] = 32'd0;
   end
-  reg  \\bit$1  [1:0];
+  reg [15:0] empty [7:0];
+  reg  \\bit$1 ;
   reg [39:0] \\x$2  [1:0];
   initial begin
     \\x$2 [0] = 40'h0000000000;
@@ -51,7 +58,8 @@ def test_fill_is_a_loop():
     assert "\\x$2 [i] = w;" in seeded
     assert seeded != other
     for text in (ones, seeded):
-        assert text.count("for (i = 0; i < ") == 2
+        assert text.count("for (i = 0; i < ") == 3
+        assert "for (i = 0; i < 8; i = i + 1)" in text
         assert "rom[1] = 8'h01;" in text
 
 
@@ -120,3 +128,40 @@ def test_c_header_compiles_and_agrees(tmp_path):
         f'{0x200 + 8 * COUNTERS.index("softmax_idle")}, "");\n')
     subprocess.run(["gcc", "-std=c11", "-Wall", "-Werror", "-fsyntax-only", "check.c"],
                    cwd=tmp_path, check=True, timeout=60)
+
+
+class _Both(wiring.Component):
+    """An SRAM and a table."""
+    addr: In(4)
+    o: Out(16)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.sram = sram = Memory(shape=8, depth=16, init=[])
+        m.submodules.table = table = Memory(shape=8, depth=16, init=range(16))
+        write, reads = sram.write_port(), [sram.read_port(), table.read_port()]
+        m.d.comb += [write.addr.eq(self.addr), write.data.eq(self.addr), write.en.eq(1)]
+        m.d.comb += [port.addr.eq(self.addr) for port in reads]
+        m.d.comb += self.o.eq(Cat(port.data for port in reads))
+        return m
+
+
+def test_the_words_of_sram_are_not_even_emitted(monkeypatch):
+    """Emitting them takes most of the time for a large machine; without the method, it is slow."""
+    text = to_verilog(_Both(), "both")
+    assert "  sram[0] =" not in text and "[15] = 8'h0f;" in text
+    assert {name for name, *_ in memories(text)} == {"sram", "table"}
+    emitted = []
+    original = rtlil.convert_fragment
+
+    def convert(*args, **kwargs):
+        result = original(*args, **kwargs)
+        emitted.append(result[0].count("cell $meminit_v2"))
+        return result
+
+    monkeypatch.setattr(rtlil, "convert_fragment", convert)
+    to_verilog(_Both(), "both")
+    assert emitted == [1]
+    monkeypatch.delattr(rtlil.ModuleEmitter, "emit_memory")
+    with pytest.raises(AttributeError):      # Amaranth itself needs it: there is no silent change
+        to_verilog(_Both(), "both")

@@ -4,12 +4,10 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from amaranth.back import verilog
-
 from headrace.hw.config import Config
 from headrace.hw.device import Headrace
+from headrace.hw.emission import to_verilog
 from headrace.hw.matmul.array import SystolicArray
-from headrace.hw.verilog import fill_memories
 from headrace.sim import cache
 
 from .families import FAMILIES
@@ -49,9 +47,7 @@ class ArrayArea:
 
 def harnessed(unit) -> str:
     """Verilog of a component in its harness; the top module is ``harness``."""
-    text = verilog.convert(Harness(unit), name="harness", strip_internal_attrs=True,
-                           emit_src=False)
-    return fill_memories(text, None)
+    return to_verilog(Harness(unit), "harness")
 
 
 @functools.lru_cache(maxsize=1)
@@ -100,8 +96,7 @@ def device_timing(config: Config, family: str = "ecp5", *, seed: int = 1,
 
 def array_area(config: Config, *, progress: Progress = lambda text: None) -> ArrayArea:
     """Size of the systolic array alone: no queues, no memory, on ECP5."""
-    text = verilog.convert(SystolicArray(config), name="array", strip_internal_attrs=True,
-                           emit_src=False)
+    text = to_verilog(SystolicArray(config), "array")
     result = load_resources(_synthesis(text, "array", config, "ecp5",
                                        f"array of {config.name}", progress))
     return ArrayArea(rows=config.rows, cols=config.cols, luts=result.used["LUT4"],

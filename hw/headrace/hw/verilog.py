@@ -3,25 +3,18 @@
 import re
 from dataclasses import asdict
 
-from amaranth.back import verilog
-
 from .config import Config
 from .control.control import ADDR_BITS
 from .device import Headrace
+from .emission import to_verilog
 from .regmap import COUNTER_BASE, COUNTERS, ERRORS, ID, RECORD_BYTES, REGISTERS, VERSION
 
 
-__all__ = ["NAME", "c_header", "describe", "fill_memories", "generate",
-           "memories"]
+__all__ = ["NAME", "c_header", "describe", "generate", "memories"]
 
 
 #: Name of the Verilog module.
 NAME = "headrace"
-
-_MEMORY = re.compile(
-    r"^  reg (?:\[(?P<high>\d+):0\] )?(?P<name>\\\S+ |\w+) \[(?P<last>\d+):0\];\n"
-    r"  initial begin\n(?P<words>(?:    .*;\n)+)  end\n", re.MULTILINE)
-_ZERO = re.compile(r"= \d+'(?:h0+|d0|b0+);$")
 
 
 def generate(config: Config, fill: str | int | None = None, *, probe: bool = False,
@@ -48,44 +41,7 @@ def generate(config: Config, fill: str | int | None = None, *, probe: bool = Fal
     if fill is not None and fill != "ones" and (isinstance(fill, bool)
                                                 or not isinstance(fill, int)):
         raise ValueError(f"fill must be None, 'ones' or a seed, not {fill!r}")
-    text = verilog.convert(Headrace(config, probe=probe, activity=activity), name=NAME,
-                           strip_internal_attrs=True, emit_src=False)
-    return fill_memories(text, fill)
-
-
-def fill_memories(text: str, fill: str | int | None) -> str:
-    """Replace one line per word of each memory by a loop, or by nothing.
-
-    A memory whose words are all zero is an SRAM, any other one a table.
-    """
-    count = 0
-
-    def replace(match):
-        nonlocal count
-        if not all(_ZERO.search(line) for line in match["words"].splitlines()):
-            return match[0]
-        count += 1
-        declaration = match[0].split("  initial begin\n")[0]
-        if fill is None:
-            return declaration
-        name, width, depth = match["name"], int(match["high"] or 0) + 1, int(match["last"]) + 1
-        if fill == "ones":
-            body = f"      {name}[i] = {{{width}{{1'b1}}}};\n"
-        else:
-            # xorshift, never 0.
-            body = (f"      for (k = 0; k < {-(-width // 32)}; k = k + 1) begin\n"
-                    f"        x = x ^ (x << 13); x = x ^ (x >> 17); x = x ^ (x << 5);\n"
-                    f"        w = {{w, x}};\n"
-                    f"      end\n"
-                    f"      {name}[i] = w;\n")
-        seed = (fill * 2654435761 + count * 40503) % (2**32 - 1) + 1 if fill != "ones" else 0
-        width = width if width > 1 else 2           # w shifts: it needs two bits at least
-        return (f"{declaration}  initial begin : fill_{count}\n"
-                f"    integer i, k; reg [31:0] x; reg [{width - 1}:0] w;\n"
-                f"    x = 32'd{seed}; w = 0;\n"
-                f"    for (i = 0; i < {depth}; i = i + 1) begin\n{body}    end\n  end\n")
-
-    return _MEMORY.sub(replace, text)
+    return to_verilog(Headrace(config, probe=probe, activity=activity), NAME, fill)
 
 
 def memories(text: str) -> list[tuple[str, int, int]]:

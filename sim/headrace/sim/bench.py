@@ -34,9 +34,9 @@ class BenchFailed(HeadraceError):
 
 def component_verilog(component: "Component", name: str) -> str:
     """Verilog of a component as module `name`, in the form that compiles and runs fastest."""
-    from amaranth.back import verilog
+    from headrace.hw.emission import to_verilog
 
-    text = verilog.convert(component, name=name, strip_internal_attrs=True, emit_src=False)
+    text = to_verilog(component, name)
     # Verilator takes a port for the module itself where both have one name.
     if name in read_ports(text, name):
         raise HeadraceError(f"top {name!r} has a port of the same name: choose another name for "

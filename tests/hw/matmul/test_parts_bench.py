@@ -5,9 +5,9 @@ from dataclasses import asdict
 import pytest
 
 from headrace.hw.config import Config
+from headrace.hw.emission import fill_memories
 from headrace.hw.matmul.accumulator import Accumulator
 from headrace.hw.matmul.array import SystolicArray
-from headrace.hw.verilog import fill_memories
 from headrace.sim.bench import BenchFailed, component_verilog, run_bench
 from headrace.sim.ports import read_ports
 

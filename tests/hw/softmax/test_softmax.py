@@ -5,9 +5,9 @@ from dataclasses import asdict
 import pytest
 
 from headrace.hw.config import Config
+from headrace.hw.emission import fill_memories
 from headrace.hw.softmax import Softmax
 from headrace.hw.softmax.schedule import Schedule
-from headrace.hw.verilog import fill_memories
 from headrace.sim.bench import component_verilog, run_bench
 from headrace.sim.ports import read_ports
 
