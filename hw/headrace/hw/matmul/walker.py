@@ -100,10 +100,10 @@ class PassWalker(wiring.Component):
         ]
         more_sets = left > rows
         more_groups = groups != 1
-        more_tiles = tiles != 1
+        more_tiles = Signal()            # tiles != 1
 
         def begin_loops(tile_count, start):
-            return [tiles.eq(tile_count), left.eq(streams), group.eq(0), offset.eq(0),
+            return [tiles.eq(tile_count), more_tiles.eq(tile_count != 1), left.eq(streams), group.eq(0), offset.eq(0),
                     base.eq(start), row_set.eq(start), fresh_block.eq(1)]
 
         # Position relative to a block, from above: beyond the block is as good as far beyond.
@@ -252,6 +252,7 @@ class PassWalker(wiring.Component):
                                      offset.eq(offset + (length >> lanes.bit_length() - 1))]
                     with m.Elif(more_tiles):
                         m.d.sync += [left.eq(streams), row_set.eq(base), tiles.eq(tiles - 1),
+                                     more_tiles.eq(tiles != 2),
                                      groups.eq(group_count), group.eq(0), offset.eq(0)]
                         with m.If(k):
                             m.d.sync += [tokens.eq(tokens - config.k_cols),
