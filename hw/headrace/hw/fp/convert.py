@@ -130,7 +130,7 @@ class ToFP16(wiring.Component):
     Everything beyond the largest finite number, infinities included, becomes ``±65504``. NaN is
     canonical. :func:`headrace.sw.numerics.to_fp16` agrees bit for bit.
 
-    Latency: 3 enabled cycles. Throughput: 1 per enabled cycle.
+    Latency: 2 enabled cycles. Throughput: 1 per enabled cycle.
 
     Members
     -------
@@ -141,7 +141,7 @@ class ToFP16(wiring.Component):
     en : ``In(1)``
         Advances the pipeline.
     """
-    latency = 3
+    latency = 2
 
     a: In(32)
     en: In(1)
@@ -159,24 +159,20 @@ class ToFP16(wiring.Component):
         m.d.comb += exp.eq(a.exp - bias)
         subnormal = exp <= 0
         gone = a.exp <= bias + 1 - 12
-        significand = pipe.reg(Mux(gone, 0, a.significand)[:24], "significand")
-        shift = pipe.reg(Mux(subnormal, 1 - exp, 0)[:4], "shift")
-        large = pipe.reg(exp >= FP16.exp_max, "large")
-        exp = pipe.reg(Mux(subnormal, 0, exp)[:FP16.exp_bits], "exp")
-        sign = pipe.reg(a.sign, "sign")
-        nan = pipe.reg(a.nan, "nan")
-
-        # 2: the shift.
+        significand = Mux(gone, 0, a.significand)[:24]
+        shift = Mux(subnormal, 1 - exp, 0)[:4]
         spare = 15
         shifted = Cat(C(0, spare), significand) >> shift
         drop = spare + FP32.mant_bits - FP16.mant_bits
         mant = pipe.reg(shifted[drop:drop + FP16.mant_bits], "mant")
         guard = pipe.reg(shifted[drop - 1], "guard")
         sticky = pipe.reg(shifted[:drop - 1].any(), "sticky")
-        exp, large, sign, nan = (pipe.reg(value, f"{value.name}_2")
-                                 for value in (exp, large, sign, nan))
+        large = pipe.reg(exp >= FP16.exp_max, "large")
+        exp = pipe.reg(Mux(subnormal, 0, exp)[:FP16.exp_bits], "exp")
+        sign = pipe.reg(a.sign, "sign")
+        nan = pipe.reg(a.nan, "nan")
 
-        # 3: rounding, whose carry runs into the exponent, and saturation.
+        # 2: rounding, whose carry runs into the exponent, and saturation.
         rounded = Signal(16)
         m.d.comb += rounded.eq(Cat(mant, exp) + (guard & (sticky | mant[0])))
         large = large | (rounded >= FP16.infinity)
