@@ -225,7 +225,8 @@ class Sequencer(wiring.Component):
                 m.d.sync += self.passes_done.eq(self.passes_done + 1)
         with m.If(self.start):
             m.d.sync += [
-                all_done.eq(self.passes == 0), self.busy.eq(1), self.passes_done.eq(0), unfetched.eq(self.passes),
+                self.busy.eq(1), self.passes_done.eq(0), unfetched.eq(self.passes),
+                all_done.eq(self.passes == 0),
                 left.eq(self.instructions - 1), addr.eq(first),
                 position.eq(self.position), positions.eq(self.positions), index.eq(0),
                 head.eq(self.head),

@@ -103,8 +103,8 @@ class PassWalker(wiring.Component):
         more_tiles = Signal()            # tiles != 1
 
         def begin_loops(tile_count, start):
-            return [tiles.eq(tile_count), more_tiles.eq(tile_count != 1), left.eq(streams), group.eq(0), offset.eq(0),
-                    base.eq(start), row_set.eq(start), fresh_block.eq(1)]
+            return [tiles.eq(tile_count), more_tiles.eq(tile_count != 1), left.eq(streams),
+                    group.eq(0), offset.eq(0), base.eq(start), row_set.eq(start), fresh_block.eq(1)]
 
         # Position relative to a block, from above: beyond the block is as good as far beyond.
         limited = Signal(signed(13))
