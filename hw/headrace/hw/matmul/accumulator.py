@@ -43,6 +43,8 @@ class Accumulator(wiring.Component):
         There is a row; its last word was taken.
     row : ``In(RowLayout(config))``
         Description of the row.
+    following : ``In(range(acc_words))``
+        `addr` of the row of the next cycle, looked at while there is none or it is taken.
     sums, act_sum : ``In(ArrayLayout(signed(sum_bits), cols))``, ``In(signed(sum_bits - 7))``
         Sums of the row, and sum of its activations.
     word : ``Out(range(cols // lanes))``
@@ -66,6 +68,7 @@ class Accumulator(wiring.Component):
         self.loop = 2 + Multiplier.latency + 2 * Adder.latency + 1
         super().__init__({
             "row_valid": In(1), "take": Out(1), "row": In(RowLayout(config)),
+            "following": In(range(config.acc_words)),
             "sums": In(data.ArrayLayout(signed(config.sum_bits), config.cols)),
             "act_sum": In(signed(config.sum_bits - 7)),
             "word": Out(range(config.col_words)),
@@ -104,13 +107,20 @@ class Accumulator(wiring.Component):
         # false match costs a cycle and no more.
         tag_bits = min(len(addr), 5)
         flights = [Signal(1 + tag_bits, name=f"flight_{i}") for i in range(self.loop - 1)]
-        clash = Cat((flight == Cat(C(1, 1), addr[:tag_bits])) for flight in flights).any()
+        # The comparison is for the next cycle, as everything waits for what it says.
+        tag, next_tag = Signal(tag_bits), Signal(tag_bits)
+        clash = Signal()
         result_row = row.last & ~row.scores
+        m.d.comb += next_tag.eq(Mux(self.row_valid & ~self.take,
+                                    Mux(en & go, tag + 1, tag), self.following))
+        matches = Cat((flight == Cat(C(1, 1), next_tag)) for flight in flights)
+        m.d.sync += [tag.eq(next_tag), clash.eq(matches[:-1].any() | Mux(
+            en, go & ~row.last & (tag == next_tag), matches[-1]))]
         m.d.comb += go.eq(self.row_valid & (row.first | ~clash)
                           & ~(result_row & row_scales.full))
         with m.If(en):
             m.d.sync += [flight.eq(before) for flight, before in zip(flights, [
-                Mux(go & ~row.last, Cat(C(1, 1), addr[:tag_bits]), 0), *flights])]
+                Mux(go & ~row.last, Cat(C(1, 1), tag), 0), *flights])]
             with m.If(go):
                 m.d.sync += word.eq(Mux(final, 0, word + 1))
         m.d.comb += [self.take.eq(en & go & final), row_scales.i.eq(row.row_scale),

@@ -262,6 +262,7 @@ class Matmul(wiring.Component):
             rows.en.eq(tagger.o_valid), rows.i.eq(tagger.o),
             sums.take.eq(accumulator.take),
             accumulator.row_valid.eq(sums.valid & row_valid), accumulator.row.eq(row),
+            accumulator.following.eq(Mux(row_valid & ~accumulator.take, row.addr, rows.o.addr)),
             Value.cast(accumulator.sums).eq(sums.o[:sums_bits]),
             accumulator.act_sum.eq(sums.o[sums_bits:]),
             slots.read_slot.eq(row.slot), slots.read_word.eq(accumulator.word),
