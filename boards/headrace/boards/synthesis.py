@@ -15,7 +15,7 @@ __all__ = ["LOGIC", "Resources", "load_resources", "synthesise"]
 
 
 #: Part of the period that mapping leaves to logic.
-LOGIC = 0.3
+LOGIC = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
