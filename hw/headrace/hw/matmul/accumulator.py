@@ -129,9 +129,11 @@ class Accumulator(wiring.Component):
         # Control, one entry per stage from here on.
         stages = self.latency
         valid = [Signal(name=f"valid_{i}") for i in range(stages)]
-        # Something is under way. The pipeline rests without it: less power, and a simulator
-        # skips what does not move.
+        # Something comes or is under way. The pipeline rests without it: less power, and a
+        # simulator skips what does not move.
         moving = Signal()
+        awake = Signal()
+        m.d.sync += awake.eq(self.row_valid | moving)
         with m.If(en):
             m.d.sync += [Cat(valid).eq(Cat(go, valid[:-1])),
                          moving.eq(Cat(go, valid[:-1]).any())]
@@ -147,7 +149,7 @@ class Accumulator(wiring.Component):
         addrs = control(pipe.reg(addr, "addr_0"), "addr", 0, stages - 1)
         firsts = control(pipe.reg(row.first, "first_0"), "first", 0, read_at + 1)
         lasts = control(pipe.reg(row.last, "last_0"), "last", 0, stages - 1)
-        scores = control(pipe.reg(row.scores, "scores_0"), "scores", 0, stages - 1)
+        scores = control(pipe.reg(row.scores, "scores_0"), "scores", 0, stages - 2)
         finals = control(pipe.reg(final, "final_0"), "final", 0, stages - 1)
         affines = control(pipe.reg(row.affine, "affine_0"), "affine", 0, add_at)
 
@@ -202,15 +204,18 @@ class Accumulator(wiring.Component):
         # Out.
         m.submodules.result_queue = results = RowQueue(ResultLayout(config), 4)
         m.submodules.score_queue = score_queue = RowQueue(words(lanes), 4)
-        leaves = valid[-1] & lasts[stages - 1]
-        to_scores = scores[stages - 1]
+        # Everything waits for `en`: no more than a level of logic in front of it.
+        to_scores, to_results = Signal(), Signal()
+        with m.If(en):
+            leaves = valid[-2] & lasts[stages - 2]
+            m.d.sync += [to_scores.eq(leaves & scores[stages - 2]),
+                         to_results.eq(leaves & ~scores[stages - 2])]
         m.d.comb += [
             write.data.eq(total), Value.cast(results.i.values).eq(total),
             results.i.row_scale.eq(row_scales.o), Value.cast(score_queue.i).eq(total),
-            en.eq((self.row_valid | moving)
-                  & ~(leaves & Mux(to_scores, score_queue.full, results.full))),
-            score_queue.en.eq(en & leaves & to_scores),
-            results.en.eq(en & leaves & ~to_scores),
+            en.eq(awake & ~(to_scores & score_queue.full) & ~(to_results & results.full)),
+            score_queue.en.eq(en & to_scores),
+            results.en.eq(en & to_results),
             row_scales.take.eq(results.en & finals[stages - 1]),
             self.results.valid.eq(results.valid), self.results.payload.eq(results.o),
             results.take.eq(results.valid & self.results.ready),
