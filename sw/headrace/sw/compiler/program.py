@@ -218,8 +218,8 @@ def _layer(place: Placement, layer: int) -> None:
     # gains of their norm lie behind the angles, which ROPE needs.
     _keep(place, layer, "q", sizes.q_dim, shape.heads, gains)
     place.emit(Op.ROPE, post_a=1, act16=place.act16, **q, **place.heads_a, **place.hd)
-    place.emit(Op.ATTN, wait_a=1, halves=place.act16, **place.v, **cache, **place.heads_a, **place.hd, scale=scale,
-               window=shape.window(layer))
+    place.emit(Op.ATTN, wait_a=1, halves=place.act16, **place.v, **cache, **place.heads_a,
+               **place.hd, scale=scale, window=shape.window(layer))
     place.emit(Op.ATTN_OUT, **place.v, **q, **place.hd)
     place.quant(sizes.q_dim)
     place.matmul(name + "o")
