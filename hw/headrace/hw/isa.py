@@ -72,8 +72,8 @@ FIELDS = {row[0]: Field(*row) for row in (
     ("group16", 0, 12, 4, "quantisation group in units of 16 values"),
     ("dim", 0, 16, 16, "elements of a vector, padded to the group"),
     ("fmt", 0, 16, 4, "weight format, see Format"),
-    ("halves", 0, 28, 1, "activations, or queries, have 16 bits: row sets come in pairs, high and low "
-                         "halves"),
+    ("halves", 0, 28, 1, "16-bit activations or queries: row sets come in pairs, high and "
+                         "low halves"),
     ("v_select", 0, 16, 4, "log2(stride / columns of a V tile)"),
     ("narrow", 0, 20, 4, "log2(stride / columns of the last tile), 0 for a full one"),
     ("v_tiles", 0, 20, 8, "V tiles per head: head_dim / columns of a V tile"),
@@ -115,8 +115,8 @@ OPCODES = {
     Op.NORM: ("post_a", "last_only", "group16", "dim", "inv_dim", *_X, *_A, "act16", "eps",
               "table"),
     Op.QUANT: ("post_a", "last_only", "group16", "dim", *_X, *_A, "act16"),
-    Op.MATMUL: ("wait_a", "last_only", "group16", "fmt", "narrow", "halves", "k_groups", *_A, "addr",
-                "words", "tiles"),
+    Op.MATMUL: ("wait_a", "last_only", "group16", "fmt", "narrow", "halves", "k_groups", *_A,
+                "addr", "words", "tiles"),
     Op.STORE: ("last_only", "narrow", "limit", *_X, "tiles"),
     Op.ADD: ("last_only", "narrow", "limit", *_X, "tiles"),
     Op.GLU: ("last_only", "gelu", "limit", *_X, "tiles"),

@@ -77,11 +77,12 @@ class RowTagger(wiring.Component):
         with m.If(active):
             m.d.sync += [left.eq(left - 1), s_row.eq(s_row + work.s_stride),
                          stream.eq(stream + 1), storage.eq(storage + work.row_words)]
-            with m.If(repeat == 1):
-                m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1),
-                             beyond.eq(beyond + 1)]
-            with m.Else():
+            # The positions of low halves have been counted.
+            with m.If(~work.low):
                 m.d.sync += repeat.eq(repeat - 1)
+                with m.If(repeat == 1):
+                    m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1),
+                                 beyond.eq(beyond + 1)]
             with m.If((left == 1) & work.head_done):
                 m.d.sync += s_head.eq(s_row + work.s_stride)
         with m.If(self.start):

@@ -16,8 +16,8 @@ __all__ = ["PassWalker"]
 class PassWalker(wiring.Component):
     """Expand MATMUL and ATTN into passes.
 
-    MATMUL: for each tile, for each group, for each row set; with `halves` each of these is a pass of
-    high halves and one of low halves, and so it is for K. ATTN, with ``lead = attn_lead``:
+    MATMUL: for each tile, for each group, for each row set; with `halves` each of these is a
+    pass of high halves and one of low halves, and so it is for K. ATTN, with ``lead = attn_lead``:
     ``K_0; ...; K_lead, V_0; K_{lead + 1}, V_1; ...; V_last`` over the blocks of all heads; for
     ``K_i`` each tile, group, row set; for ``V_i`` each tile, row set. ``K_i`` is offered on
     `blocks` before its first pass.

@@ -73,7 +73,8 @@ class Quantiser(wiring.Component):
         self.groups = groups
         self.longest = max(config.block, config.head_dim) // config.lanes
         super().__init__({
-            "cache": In(1), "wide": In(1), "valid": In(1), "last": In(1), "values": In(words(self.lanes)),
+            "cache": In(1), "wide": In(1), "valid": In(1), "last": In(1),
+            "values": In(words(self.lanes)),
             "taken": Out(1), "o": Out(stream.Signature(QuantisedLayout(self.lanes))),
         })
 

@@ -16,7 +16,8 @@ __all__ = ["GroupSink"]
 class GroupSink(wiring.Component):
     """Writes quantised groups to A and the scales, or hands them to the cache's writer.
 
-    One word per cycle, or two cycles where both halves of its activations go to A; a group for the cache takes one cycle more, as its words follow its head.
+    One word per cycle, or in two where both halves of activations go to A; a group for the cache
+    takes one cycle more, as its words follow its head.
 
     Parameters
     ----------
