@@ -16,6 +16,7 @@ from headrace.sw.checkpoint import ModelShape, SyntheticCheckpoint, load_checkpo
 from headrace.sw.compiler import Image, Traffic, compile_model
 from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
+from headrace.sw.quantiser import Policy
 from tests.sw.models import cache_elements
 
 
@@ -54,9 +55,9 @@ def shape(**changes) -> ModelShape:
     return ModelShape(**values)
 
 
-def synthetic(config: Config, *, seed: int = 0, **changes) -> Image:
+def synthetic(config: Config, *, seed: int = 0, policy: Policy | None = None, **changes) -> Image:
     """A small model with random weights."""
-    return compile_model(SyntheticCheckpoint(shape(**changes), seed=seed), config)
+    return compile_model(SyntheticCheckpoint(shape(**changes), seed=seed), config, policy=policy)
 
 
 def ids(count: int, vocab: int = 37, seed: int = 0) -> list[int]:

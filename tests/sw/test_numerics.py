@@ -115,6 +115,31 @@ def test_to_fp16_rounding():
     assert numerics.to_fp16(x).tolist() == want
 
 
+def test_to_int16():
+    x = np.array([0.5, 1.5, -2.5, 32511.5, 32512, 32513, 1e30, np.inf, -np.inf, -32511.6, np.nan],
+                 np.float32)
+    assert list(numerics.to_int16(x)) == [0, 2, -2, 32512, 32512, 32512, 32512, 32512, -32512,
+                                          -32512, 0]
+
+
+def test_halves_are_a_16_bit_value():
+    y = np.random.default_rng(3).normal(size=(50, 64)).astype(np.float32)
+    high, low, scale = numerics.quantise16(y)
+    assert np.abs(high).max() == 127 and low.min() == -128
+    assert (scale == numerics.quantise(y)[1]).all()
+    value = 256.0 * high + low
+    unit = np.repeat(numerics.low_scale(scale).astype(np.float64), 32, axis=-1)
+    assert (np.abs(value * unit - y) <= 0.51 * unit).all()
+    assert (unit * 256 == np.repeat(scale, 32, axis=-1)).all()
+
+
+def test_low_scale():
+    least = np.float32(2.0 ** -118)           # the exponent is 9
+    values = np.array([1, least, least / 2, 0, np.inf, np.nan], np.float32)
+    assert list(numerics.low_scale(values)[:5]) == [2.0 ** -8, 2.0 ** -126, 0, 0, np.inf]
+    assert np.isnan(numerics.low_scale(values)[5])
+
+
 def test_to_int8():
     x = floats(0.5, 1.5, -2.5, 126.5, 127.49, 127.5, 1e9, -127.5, -1e9, INF, -INF, NAN, 1e-40)
     assert list(numerics.to_int8(x)) == [0, 2, -2, 126, 127, 127, 127, -127, -127, 127, -127, 0, 0]

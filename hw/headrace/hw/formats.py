@@ -10,9 +10,9 @@ import struct
 
 
 __all__ = [
-    "ACT_MAX", "EXP_INPUT_LOG2_LIMIT", "FP16", "FP32", "FloatFormat", "GELU_CUBIC_BITS",
-    "GELU_LINEAR_BITS", "INV_ACT_MAX",
-    "INV_ACT_MAX_BITS", "LOG2_E", "LOG2_E_FRACTION_BITS", "LOWEST_BITS", "ONE_BITS",
+    "ACT16_MAX", "ACT_MAX", "EXP_INPUT_LOG2_LIMIT", "FP16", "FP32", "FloatFormat",
+    "GELU_CUBIC_BITS", "GELU_LINEAR_BITS", "HALF_BITS", "INV_ACT_MAX", "INV_ACT_MAX_BITS",
+    "LOG2_E", "LOG2_E_FRACTION_BITS", "LOWEST_BITS", "ONE_BITS",
     "REDUCTION_WAYS", "fp32_bits",
 ]
 
@@ -93,6 +93,13 @@ def fp32_bits(value: float) -> int:
 
 #: Largest magnitude of a quantised activation or cache entry: -128 is never produced.
 ACT_MAX = 127
+
+#: Greatest magnitude of a 16-bit activation ``256 * high + low``, whose halves are int8: its scale
+#: is 1/256 of that of the high halves, which is the scale of 8-bit activations.
+ACT16_MAX = ACT_MAX << 8
+
+#: log2 of the scale of high halves over that of low halves.
+HALF_BITS = 8
 
 #: Bits of fp32(1 / 127), the constant that turns an absolute maximum into a scale.
 INV_ACT_MAX_BITS = fp32_bits(1 / ACT_MAX)

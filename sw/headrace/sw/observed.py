@@ -190,7 +190,7 @@ class Observed:
 
     def _a_places(self, code: Code, golden: Mapping[str, NDArray], positions: int
                   ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Words of A ``[stream, word]`` and scales ``[stream, group]``."""
+        """Words of A ``[half, stream, word]`` and scales ``[stream, group]``."""
         q, scales = (golden[name].reshape(-1, golden[name].shape[-1]) for name in ("a", "scales"))
         # Heads of ROPE have sets of their own, one after the other; q counts heads fastest.
         heads, n_rep = code.get("heads", 1), code.get("n_rep", 1)
@@ -199,8 +199,11 @@ class Observed:
         head, rep = np.divmod(head, n_rep)
         stream = at * n_rep + rep
         sets = -(-streams // self.config.rows)
-        words = (code["a_base"] + (head * sets + stream // self.config.rows) * code["a_stride"])
-        places = words[:, None] + np.arange(q.shape[1] // self.config.lanes)
+        halves = 1 + ("a_low" in golden)
+        row_set = halves * (head * sets + stream // self.config.rows)
+        first = row_set + np.arange(halves)[:, None]
+        places = (code["a_base"] + (first * code["a_stride"])[..., None]
+                  + np.arange(q.shape[1] // self.config.lanes))
         s_places = code["s_base"] + (head * streams + stream) * code["s_stride"]
         return places, s_places[:, None] + np.arange(scales.shape[1])
 
@@ -210,7 +213,7 @@ class Observed:
         q, scales = golden["a"], golden["scales"]
         places, s_places = self._a_places(code, golden, positions)
         heads, n_rep = code.get("heads", 1), code.get("n_rep", 1)
-        at, rep = np.divmod(np.arange(len(places)), heads * n_rep)
+        at, rep = np.divmod(np.arange(len(s_places)), heads * n_rep)
         row = (at * n_rep + rep % n_rep) % config.rows
 
         found = self.recording.of_instruction("a", index)
@@ -228,8 +231,9 @@ class Observed:
         return [
             Tensor("scales", (*axes, "group"), s_words[s_places].reshape(scales.shape).view(
                 np.float32), scales, s_written[s_places].reshape(scales.shape)),
-            Tensor("A", (*axes, "element"), words[places, row[:, None]].reshape(q.shape), q,
-                   written[places, row[:, None]].reshape(q.shape)),
+            *(Tensor(name, (*axes, "element"), words[part, row[:, None]].reshape(q.shape),
+                     golden[key], written[part, row[:, None]].reshape(q.shape))
+              for part, name, key in zip(places, ("A", "A low"), ("a", "a_low"))),
         ]
 
     # The cache.

@@ -22,8 +22,8 @@ FORMATS: dict[str, Format | None] = {"w8": Format.W8, "w4": Format.W4, "w4a": Fo
 KINDS = {"attn": ("kv", "q", "o"), "mlp": ("gate_up", "down"), "head": ("head",), "kv": ("kv",),
          "q": ("q",), "o": ("o",), "gate_up": ("gate_up",), "down": ("down",)}
 
-_EXPECTED = (f"a format ({', '.join(FORMATS)}), or KIND=FORMAT with a kind of "
-             f"{', '.join((*KINDS, 'embed'))}, with commas between them")
+_EXPECTED = (f"a format ({', '.join(FORMATS)}), KIND=FORMAT with a kind of "
+             f"{', '.join((*KINDS, 'embed'))}, or act=8 or act=16, with commas between them")
 
 
 def _format(where: str, value: Any) -> Format | None:
@@ -34,18 +34,24 @@ def _format(where: str, value: Any) -> Format | None:
 
 def _policy(where: str, default: Any, pairs: Iterable[tuple[str, Any]]) -> Policy:
     tensors: list[tuple[str, Format | None]] = []
+    act_bits = 8
     for key, value in pairs:
         if key == "embed":
             if value != "f32":
                 raise HeadraceError(f"{where}: embed={value}: the machine reads embedding rows in "
                                     f"float32: expected embed=f32")
+        elif key == "act":
+            if str(value) not in ("8", "16"):
+                raise HeadraceError(f"{where}: act={value}: expected act=8 or act=16, the bits of "
+                                    f"activations")
+            act_bits = int(value)
         elif key in KINDS:
             tensors += [(name, _format(where, value)) for name in KINDS[key]]
         elif key.startswith("layers."):
             tensors.append((key, _format(where, value)))
         else:
             raise HeadraceError(f"{where}: no kind of tensors {key!r}: expected {_EXPECTED}")
-    return Policy(default=_format(where, default), tensors=tuple(tensors))
+    return Policy(default=_format(where, default), tensors=tuple(tensors), act_bits=act_bits)
 
 
 def _from_file(path: Path) -> Policy:

@@ -56,11 +56,14 @@ class Policy:
         all of a kind (``q``, ``down``): the last one that fits counts.
     group : int
         Values along K that share a scale; part of the numerics.
+    act_bits : int
+        Bits of the activations that meet weights, 8 or 16.
     """
 
     default: Format | None = None
     tensors: tuple[tuple[str, Format | None], ...] = ()
     group: int = 32
+    act_bits: int = 8
 
     def format(self, name: str) -> Format | None:
         """Format of the matrix `name`."""

@@ -39,6 +39,26 @@ class Case:
         return result.astype(np.int32).view(np.uint32)
 
 
+class ToInteger(wiring.Component):
+    """Conversion of activations, of one width."""
+    latency = fp.ToInt16.latency
+
+    a: In(32)
+    en: In(1)
+    o: Out(signed(16))
+
+    def __init__(self, *, wide: bool):
+        self._wide = wide
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.unit = unit = fp.ToInt16()
+        m.d.comb += [unit.a.eq(self.a), unit.en.eq(self.en), unit.wide.eq(self._wide),
+                     self.o.eq(unit.o)]
+        return m
+
+
 def cases():
     return {
         "mul": Case(fp.Multiplier(), numerics.mul),
@@ -52,6 +72,8 @@ def cases():
         "from_fp16": Case(fp.FromFP16(), numerics.from_fp16, 16),
         "to_fp16": Case(fp.ToFP16(), numerics.to_fp16),
         "to_int8": Case(fp.ToInt8(), numerics.to_int8),
+        "to_int16": Case(ToInteger(wide=True), numerics.to_int16),
+        "to_int16_narrow": Case(ToInteger(wide=False), numerics.to_int8),
         "exp": Case(fp.Exponential(), numerics.exp),
         "rcp": Case(fp.Reciprocal(), numerics.rcp),
         "rsqrt": Case(fp.ReciprocalSqrt(), numerics.rsqrt),

@@ -6,7 +6,7 @@ pipeline, and ``latency``, the enabled cycles from operands to result.
 """
 
 from .add import Adder
-from .convert import FromFP16, FromInt, ToFP16, ToInt8
+from .convert import FromFP16, FromInt, ToFP16, ToInt8, ToInt16
 from .exp import Exponential
 from .interpolation import Interpolator
 from .max import Maximum
@@ -17,5 +17,5 @@ from .rsqrt import ReciprocalSqrt
 
 __all__ = [
     "Adder", "Exponential", "FromFP16", "FromInt", "Interpolator", "Maximum", "Multiplier",
-    "Reciprocal", "ReciprocalSqrt", "ToFP16", "ToInt8",
+    "Reciprocal", "ReciprocalSqrt", "ToFP16", "ToInt16", "ToInt8",
 ]

@@ -102,6 +102,7 @@ def PassLayout(config: Config):
         "acc_start": 1,                         # begins at the first word of its storage
         "first": 1,                             # accumulation starts from +0
         "last": 1,                              # results leave
+        "low": 1,                               # low halves of the streams of the pass before
         "row_words": range(config.col_words + 1),
         # Useful products: tokens of stream 0 that count, clipped from above; streams per position.
         "tokens": signed(13),

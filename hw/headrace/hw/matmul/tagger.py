@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import KV_BLOCK, Config
-from ..formats import ONE_BITS
+from ..formats import FP32, HALF_BITS, ONE_BITS
 from ..interfaces import PScaleLayout, SWriteSignature
 from .layouts import SCALE_SLOTS, PassLayout, RowLayout, in_buffer, macs_bits
 
@@ -69,17 +69,21 @@ class RowTagger(wiring.Component):
         tokens = Signal(signed(13))      # tokens up to the position of the stream
         beyond = Signal(signed(13))      # ... and those that its window leaves out
         repeat = Signal(8)
+        begun = Signal()                 # a pass was started in the cycle before
+        s_begin = Signal(16)             # where it began, for the pass of its low halves
+        storage_begin = Signal.like(storage)
         active = Signal()
         m.d.comb += active.eq(left != 0)
 
         with m.If(active):
             m.d.sync += [left.eq(left - 1), s_row.eq(s_row + work.s_stride),
                          stream.eq(stream + 1), storage.eq(storage + work.row_words)]
-            with m.If(repeat == 1):
-                m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1),
-                             beyond.eq(beyond + 1)]
-            with m.Else():
+            # The positions of low halves have been counted.
+            with m.If(~work.low):
                 m.d.sync += repeat.eq(repeat - 1)
+                with m.If(repeat == 1):
+                    m.d.sync += [repeat.eq(work.n_rep), tokens.eq(tokens + 1),
+                                 beyond.eq(beyond + 1)]
             with m.If((left == 1) & work.head_done):
                 m.d.sync += s_head.eq(s_row + work.s_stride)
         with m.If(self.start):
@@ -97,6 +101,11 @@ class RowTagger(wiring.Component):
                              beyond.eq(new.beyond), repeat.eq(new.n_rep)]
             with m.If(new.acc_start):
                 m.d.sync += storage.eq(Mux(new.v, config.streams * config.col_words, 0))
+            with m.If(new.low):
+                m.d.sync += [s_row.eq(s_begin), storage.eq(storage_begin)]
+        m.d.sync += begun.eq(self.start)
+        with m.If(begun):
+            m.d.sync += [s_begin.eq(s_row), storage_begin.eq(storage)]
 
         # Memories.
         m.submodules.scales = scales = memory.Memory(shape=32, depth=config.s_words, init=[])
@@ -122,8 +131,10 @@ class RowTagger(wiring.Component):
         tag = Signal(RowLayout(config))
         from_p = Signal()
         factor = Signal(PScaleLayout)
+        low = Signal()
+        exponent = Signal(9)
         m.d.sync += [
-            self.o_valid.eq(active), from_p.eq(work.v),
+            self.o_valid.eq(active), from_p.eq(work.v), low.eq(work.low),
             tag.addr.eq(storage), tag.words.eq(work.row_words), tag.first.eq(work.first),
             tag.narrow.eq(work.narrow),
             tag.last.eq(work.last), tag.scores.eq(work.attn & ~work.v), tag.scaled.eq(~work.attn),
@@ -133,11 +144,20 @@ class RowTagger(wiring.Component):
         m.d.comb += [
             factor.eq(p_read.data), self.o.eq(tag),
             self.o.act_scale.eq(Mux(from_p, factor.act_scale, s_read.data)),
+            # Scales are not negative. Infinity and NaN stay what they are.
+            exponent.eq(s_read.data[FP32.mant_bits:]),
             self.o.rescale.eq(Mux(from_p, factor.rescale, ONE_BITS)),
             self.o.row_scale.eq(Mux(from_p, factor.inv_sum, ONE_BITS)),
         ]
 
-        # Useful products, in two cycles: every factor but the number of columns is a shift.
+        with m.If(low & (exponent <= HALF_BITS)):
+            m.d.comb += self.o.act_scale.eq(0)
+        with m.Elif(low & (exponent != (1 << FP32.exp_bits) - 1)):
+            m.d.comb += self.o.act_scale[FP32.mant_bits + 3:].eq(
+                s_read.data[FP32.mant_bits + 3:] - (HALF_BITS >> 3))
+
+        # Useful products, in two cycles: every factor but the number of columns is a shift. Low
+        # halves belong to the same products.
         most = Mux(work.v, KV_BLOCK, config.k_cols)
         count = Signal(range(KV_BLOCK + 1))
         counts = Signal()
@@ -148,7 +168,7 @@ class RowTagger(wiring.Component):
             return Mux(number <= 0, 0, Mux(number >= most, most, number))
 
         m.d.sync += [
-            count.eq(inside(tokens) - inside(beyond)), counts.eq(active), attn.eq(work.attn),
+            count.eq(inside(tokens) - inside(beyond)), counts.eq(active & ~work.low), attn.eq(work.attn),
             v.eq(work.v), narrow.eq(work.narrow), length.eq(work.length),
         ]
         useful = Signal.like(self.macs)

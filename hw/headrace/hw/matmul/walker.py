@@ -16,7 +16,8 @@ __all__ = ["PassWalker"]
 class PassWalker(wiring.Component):
     """Expand MATMUL and ATTN into passes.
 
-    MATMUL: for each tile, for each group, for each row set. ATTN, with ``lead = attn_lead``:
+    MATMUL: for each tile, for each group, for each row set; with `halves` each of these is a
+    pass of high halves and one of low halves, and so it is for K. ATTN, with ``lead = attn_lead``:
     ``K_0; ...; K_lead, V_0; K_{lead + 1}, V_1; ...; V_last`` over the blocks of all heads; for
     ``K_i`` each tile, group, row set; for ``V_i`` each tile, row set. ``K_i`` is offered on
     `blocks` before its first pass.
@@ -90,6 +91,8 @@ class PassWalker(wiring.Component):
         fresh_block = Signal()           # first tile, group and row set
 
         k = attn & ~v
+        half = Signal()                  # the pass of low halves
+        more_halves = get("halves") & ~v & ~half
         length = Signal(8)
         # The last group of a head is half a group if the head is an odd number of halves.
         short = k & (groups == 1) & get("head_dim")[4]
@@ -206,16 +209,18 @@ class PassWalker(wiring.Component):
                     p.narrow.eq(narrow),
                     p.nibbles.eq(~attn & w4), p.affine.eq(~attn & (get("fmt") == Format.W4A)),
                     p.rows.eq(Mux(more_sets, rows, left)), p.addr.eq(row_set + offset),
-                    p.opens.eq(left == streams), p.closes.eq(~more_sets), p.header.eq(header),
+                    p.opens.eq((left == streams) & ~half),
+                    p.closes.eq(~more_sets & ~more_halves), p.low.eq(half), p.header.eq(header),
                     p.wait_a.eq(~started & get("wait_a")), p.wait_p.eq(v & fresh_block),
                     p.free_p.eq(v & ~more_sets & ~more_tiles),
                     p.group.eq(group), p.s_base.eq(get("s_base")), p.s_stride.eq(get("s_stride")),
-                    p.s_start.eq(~started), p.restart.eq(left == streams),
-                    p.head_done.eq(k & final_block & ~more_sets & ~more_groups & ~more_tiles),
-                    p.acc_start.eq((left == streams) & (~v | fresh_block)),
+                    p.s_start.eq(~started), p.restart.eq((left == streams) & ~half),
+                    p.head_done.eq(k & final_block & ~more_sets & ~more_groups & ~more_tiles
+                                   & ~more_halves),
+                    p.acc_start.eq((left == streams) & (~v | fresh_block) & ~half),
                     # V goes on from block to block of a head, K and MATMUL from group to group.
-                    p.first.eq(Mux(v, first_block, group == 0)),
-                    p.last.eq(Mux(v, final_block, ~more_groups)),
+                    p.first.eq(Mux(v, first_block, (group == 0) & ~half)),
+                    p.last.eq(Mux(v, final_block, ~more_groups & ~more_halves)),
                     p.tokens.eq(tokens), p.beyond.eq(beyond), p.n_rep.eq(get("n_rep")),
                     self.passes.valid.eq(1),
                 ]
@@ -241,8 +246,11 @@ class PassWalker(wiring.Component):
             with m.State("ISSUE"):
                 with m.If(self.passes.ready):
                     m.d.sync += fresh_block.eq(0)
+                    m.d.sync += half.eq(more_halves)
                     m.next = "COMPOSE"
-                    with m.If(more_sets):
+                    with m.If(more_halves):
+                        m.d.sync += row_set.eq(row_set + get("a_stride"))
+                    with m.Elif(more_sets):
                         m.d.sync += [left.eq(left - rows),
                                      row_set.eq(row_set + Mux(v, KV_BLOCK // lanes,
                                                               get("a_stride")))]

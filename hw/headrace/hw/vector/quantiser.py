@@ -5,8 +5,16 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..formats import ACT_MAX, FP16, INV_ACT_MAX_BITS, ONE_BITS, fp32_bits
-from ..fp import FromFP16, Multiplier, Reciprocal, ToFP16, ToInt8
+from ..formats import (
+    ACT16_MAX,
+    ACT_MAX,
+    FP16,
+    HALF_BITS,
+    INV_ACT_MAX_BITS,
+    ONE_BITS,
+    fp32_bits,
+)
+from ..fp import FromFP16, Multiplier, Reciprocal, ToFP16, ToInt16
 from ..interfaces import words
 
 
@@ -14,8 +22,12 @@ __all__ = ["QuantisedLayout", "Quantiser"]
 
 
 def QuantisedLayout(lanes):
-    """A word of a quantised group and the group's scale, in fp32 or in the low half fp16."""
-    return data.StructLayout({"values": words(lanes, 8), "first": 1, "last": 1, "scale": 32})
+    """A word of a quantised group and the group's scale, in fp32 or in the low half fp16.
+
+    `low` has the low halves of 16-bit activations, whose high halves are in `values`.
+    """
+    return data.StructLayout({"values": words(lanes, 8), "low": words(lanes, 8), "first": 1,
+                              "last": 1, "scale": 32})
 
 
 class Quantiser(wiring.Component):
@@ -24,7 +36,8 @@ class Quantiser(wiring.Component):
     A group waits in a memory while its greatest magnitude, its scale and the reciprocal are
     found; the next groups enter meanwhile. Per group of activations
     ``amax = abs_max(y)``, ``scale = mul(amax, 1 / 127)``, ``q = to_int8(mul(y, mul(rcp(amax),
-    127)))``, as :func:`headrace.sw.numerics.quantise`; per vector of the cache
+    127)))``, as :func:`headrace.sw.numerics.quantise`, or with `wide` ``to_int16`` and 32512, as
+    :func:`headrace.sw.numerics.quantise16`; per vector of the cache
     ``scale = to_fp16(mul(amax, 1 / 127))``, ``q = to_int8(mul(y, rcp(from_fp16(scale))))``, and 0
     where the scale is 0, as :func:`headrace.sw.numerics.quantise_kv`.
 
@@ -44,6 +57,8 @@ class Quantiser(wiring.Component):
     -------
     cache : ``In(1)``
         fp16 scale of a vector of the cache; constant while anything is inside.
+    wide : ``In(1)``
+        Activations of 16 bits; constant while anything is inside.
     valid, last : ``In(1)``
         `values` holds a word; it is the last of its group.
     values : ``In(words(lanes))``
@@ -58,7 +73,8 @@ class Quantiser(wiring.Component):
         self.groups = groups
         self.longest = max(config.block, config.head_dim) // config.lanes
         super().__init__({
-            "cache": In(1), "valid": In(1), "last": In(1), "values": In(words(self.lanes)),
+            "cache": In(1), "wide": In(1), "valid": In(1), "last": In(1),
+            "values": In(words(self.lanes)),
             "taken": Out(1), "o": Out(stream.Signature(QuantisedLayout(self.lanes))),
         })
 
@@ -77,7 +93,7 @@ class Quantiser(wiring.Component):
     def latency(self):
         """Cycles from the last word of a group of activations to its first word in `o`."""
         found = 1 + self.levels + Reciprocal.latency + Multiplier.latency + 1
-        return found + 3 + Multiplier.latency + ToInt8.latency
+        return found + 3 + Multiplier.latency + ToInt16.latency
 
     def elaborate(self, platform):
         m = Module()
@@ -135,7 +151,8 @@ class Quantiser(wiring.Component):
             inverse_mul.a.eq(rcp.o),
             # Zeros outside of the choice spare half of the multiplier.
             inverse_mul.b.eq(Cat(C(0, 16), Mux(self.cache, ONE_BITS >> 16,
-                                               fp32_bits(ACT_MAX) >> 16))),
+                                               Mux(self.wide, fp32_bits(ACT16_MAX) >> 16,
+                                                   fp32_bits(ACT_MAX) >> 16)))),
         ]
         direct = Reciprocal.latency + Multiplier.latency
         half = Multiplier.latency + ToFP16.latency
@@ -207,7 +224,7 @@ class Quantiser(wiring.Component):
         with m.If(move):
             m.d.sync += [word.eq(w_read.data), word_inverse.eq(group_inverse)]
 
-        stages = 2 + Multiplier.latency + ToInt8.latency
+        stages = 2 + Multiplier.latency + ToInt16.latency
         marks = [Signal(3, name=f"mark{i}") for i in range(stages)]
         scales = [group_scale, *(Signal(32, name=f"scale{i}", reset_less=True)
                                  for i in range(1, stages))]
@@ -222,16 +239,22 @@ class Quantiser(wiring.Component):
         ]
         for lane in range(self.lanes):
             m.submodules[f"mul{lane}"] = mul = Multiplier()
-            m.submodules[f"int8_{lane}"] = to_int8 = ToInt8()
+            m.submodules[f"integer{lane}"] = integer = ToInt16()
             value = self.o.payload.values[lane]
+            low = integer.o[:HALF_BITS]
+            high = Signal(HALF_BITS, name=f"high{lane}")
             zero = self.cache & ~(scales[-1][:15].any())
             m.d.comb += [
                 mul.en.eq(move),
-                to_int8.en.eq(move),
+                integer.en.eq(move),
                 mul.a.eq(word[32 * lane:32 * (lane + 1)]),
                 mul.b.eq(word_inverse),
-                to_int8.a.eq(mul.o),
-                value.eq(Mux(zero, 0, to_int8.o)),
+                integer.a.eq(mul.o),
+                integer.wide.eq(self.wide),
+                # The low half is signed: the high one is rounded.
+                high.eq(integer.o[HALF_BITS:] + integer.o[HALF_BITS - 1]),
+                value.eq(Mux(self.wide, high, Mux(zero, 0, low))),
+                self.o.payload.low[lane].eq(low),
             ]
         assert FP16.abs_mask == 0x7fff
         return m

@@ -146,6 +146,9 @@ class RowLoop(wiring.Component):
         x_addr, table_addr = Signal(16), Signal(16)
         group_left = Signal(16)
         a_addr, s_addr = Signal(16), Signal(16)
+        # Low halves have a row set of their own behind that of the high ones.
+        a_step = Signal(16)
+        m.d.sync += a_step.eq(Mux(arg("act16"), arg("a_stride") << 1, arg("a_stride")))
         y_offset = Signal(16)
         m.d.comb += [self.x_addr.eq(x_addr), self.table_addr.eq(table_addr),
                      self.y_addr.eq(x_addr + y_offset)]
@@ -287,7 +290,7 @@ class RowLoop(wiring.Component):
                 s_next = Signal(16)
                 m.d.comb += [a_next.eq(a_row), s_next.eq(s_row + arg("s_stride"))]
                 with m.If((row == config.rows - 1) | (rows.rope & h_last & p_last)):
-                    m.d.comb += a_next.eq(a_row + arg("a_stride"))
+                    m.d.comb += a_next.eq(a_row + a_step)
                     m.d.sync += row.eq(0)
                 with m.Else():
                     m.d.sync += row.eq(row + 1)

@@ -16,7 +16,8 @@ __all__ = ["GroupSink"]
 class GroupSink(wiring.Component):
     """Writes quantised groups to A and the scales, or hands them to the cache's writer.
 
-    One word per cycle; a group for the cache takes one cycle more, as its words follow its head.
+    One word per cycle, or in two where both halves of activations go to A; a group for the cache
+    takes one cycle more, as its words follow its head.
 
     Parameters
     ----------
@@ -28,6 +29,8 @@ class GroupSink(wiring.Component):
     -------
     cache : ``In(1)``
         Groups go to the cache; constant while anything is inside.
+    wide : ``In(1)``
+        Activations have halves; constant while anything is inside.
     command : ``In(CommandLayout)``
         The instruction, for what is the same in all heads of appends.
     push, destination : ``In(1), In(DestinationLayout(config))``
@@ -44,7 +47,7 @@ class GroupSink(wiring.Component):
         self.config = config
         self.groups = groups
         super().__init__({
-            "cache": In(1), "command": In(CommandLayout),
+            "cache": In(1), "wide": In(1), "command": In(CommandLayout),
             "push": In(1), "destination": In(DestinationLayout(config)),
             "i": In(stream.Signature(QuantisedLayout(config.lanes))),
             "a_write": Out(AWriteSignature(config)), "s_write": Out(SWriteSignature(config)),
@@ -73,14 +76,19 @@ class GroupSink(wiring.Component):
             self.retired.eq(moved & word.last),
         ]
 
-        # A and the scales take everything at once.
+        # A and the scales take everything at once; low halves go to the row set behind.
         following = Signal(16)
+        low = Signal()
+        low_addr = Signal(16)
+        high_addr = Mux(word.first, target.a_addr, following)
+        m.d.sync += [low.eq(self.wide & self.i.valid & ~low),
+                     low_addr.eq(high_addr + field(self.command, "a_stride"))]
         m.d.comb += [
             self.a_write.en.eq(self.i.valid & ~self.cache),
-            self.a_write.addr.eq(Mux(word.first, target.a_addr, following)),
+            self.a_write.addr.eq(Mux(low, low_addr, high_addr)),
             self.a_write.row.eq(target.row),
-            self.a_write.data.eq(word.values),
-            self.s_write.en.eq(self.i.valid & ~self.cache & word.first),
+            self.a_write.data.eq(Mux(low, word.low, word.values)),
+            self.s_write.en.eq(self.i.valid & ~self.cache & word.first & ~low),
             self.s_write.addr.eq(target.s_addr),
             self.s_write.data.eq(word.scale),
         ]
@@ -100,7 +108,8 @@ class GroupSink(wiring.Component):
             self.append.payload.scale.eq(word.scale),
             self.append_data.valid.eq(self.i.valid & self.cache & (~word.first | headed)),
             self.append_data.payload.eq(word.values),
-            self.i.ready.eq(~self.cache | (self.append_data.valid & self.append_data.ready)),
+            self.i.ready.eq(Mux(self.cache, self.append_data.valid & self.append_data.ready,
+                                ~self.wide | low)),
         ]
         with m.If(self.append.valid & self.append.ready):
             m.d.sync += headed.eq(1)

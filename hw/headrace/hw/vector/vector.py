@@ -135,7 +135,7 @@ class Vector(wiring.Component):
         op = {name: Signal(name=f"is_{name.name.lower()}") for name in Op}
         is_rows = op[Op.NORM] | op[Op.QUANT] | op[Op.APPEND] | op[Op.ROPE] | op[Op.RMS]
         is_results = op[Op.STORE] | op[Op.ADD] | op[Op.GLU] | op[Op.ATTN_OUT]
-        gelu, accumulate = Signal(), Signal()
+        gelu, accumulate, wide = Signal(), Signal(), Signal()
         start, finish = Signal(), Signal()
         settle = Signal(2)
         write_idle, append_idle = Signal(), Signal()     # of the cycle before
@@ -150,7 +150,9 @@ class Vector(wiring.Component):
                              for name, signal in op.items()]
                 # With it, from the same command: the next one may be there before `op` changes.
                 m.d.sync += [gelu.eq(field(command, "gelu")),
-                             accumulate.eq(field(command, "accumulate"))]
+                             accumulate.eq(field(command, "accumulate")),
+                             wide.eq(field(command, "act16")
+                                     & (field(command, "op") != Op.APPEND))]
                 with m.If(self.commands.valid):
                     m.next = "START"
             with m.State("START"):
@@ -295,7 +297,7 @@ class Vector(wiring.Component):
 
         # Groups to their destinations.
         m.d.comb += [
-            quantiser.cache.eq(op[Op.APPEND]),
+            quantiser.cache.eq(op[Op.APPEND]), quantiser.wide.eq(wide), sink.wide.eq(wide),
             quantiser.valid.eq(path.values_valid),
             quantiser.last.eq(path.values_last),
             quantiser.values.eq(path.values),

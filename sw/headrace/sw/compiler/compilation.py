@@ -142,7 +142,7 @@ def plan_model(checkpoint: Weights, config: Config, *, policy: Policy | None = N
         If the configuration cannot run the model, whatever its memory.
     """
     policy, shape = policy or Policy(), checkpoint.shape
-    sizes = Sizes(shape, config, policy.group)
+    sizes = Sizes(shape, config, policy.group, policy.act_bits)
     sizes.check()
     specs = matrices(sizes, lambda name: matrix_format(checkpoint, sizes, policy, name))
     kinds = {name.rpartition(".")[2] for name in specs}
@@ -206,6 +206,7 @@ def compile_model(checkpoint: Weights, config: Config, *, policy: Policy | None 
     block = cache.block_units
     total_units = places.regions["cache"].size // ALIGN
     image = Image(model=checkpoint.name, shape=shape, config=config, group=policy.group,
+                  act_bits=policy.act_bits,
                   context=context, chunk=chunk, max_passes=MAX_PASSES,
                   instructions=len(program) // INSTRUCTION_BYTES,
                   kv_pinned=min(total_units, config.kv_bytes // ALIGN // block * block),

@@ -72,8 +72,8 @@ class Image:
         Its shape.
     config : Config
         Configuration that the image is compiled for.
-    group : int
-        Quantisation group.
+    group, act_bits : int
+        Quantisation group; bits of the activations that meet weights.
     context : int
         Positions that the cache has room for.
     chunk : int
@@ -112,6 +112,7 @@ class Image:
     content: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8), repr=False)
     tokenizer: Tokenizer | None = None
     origins: dict[str, str] = field(default_factory=dict)
+    act_bits: int = 8
 
     @property
     def fingerprint(self) -> int:
@@ -133,7 +134,7 @@ class Image:
     @property
     def sizes(self) -> Sizes:
         """Padded sizes of the model."""
-        return Sizes(self.shape, self.config, self.group)
+        return Sizes(self.shape, self.config, self.group, self.act_bits)
 
     @property
     def cache(self) -> CacheLayout:

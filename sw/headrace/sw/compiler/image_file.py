@@ -25,7 +25,7 @@ __all__ = ["is_image", "load_image", "save_image"]
 _MAGIC = b"HEADRACE IMAGE\n"
 
 #: Version of the file format.
-_FILE_VERSION = 2
+_FILE_VERSION = 3
 
 # Length of the header, length of all that follows the hash, hash.
 _PREFIX = len(_MAGIC) + 8 + 8 + 32
@@ -60,7 +60,8 @@ def save_image(image: Image, path: str | Path) -> None:
     header = json.dumps({
         "file_version": _FILE_VERSION, "isa_version": VERSION, "fingerprint": image.fingerprint,
         "model": image.model, "shape": asdict(image.shape), "config": asdict(image.config),
-        "group": image.group, "context": image.context, "chunk": image.chunk,
+        "group": image.group, "act_bits": image.act_bits, "context": image.context,
+        "chunk": image.chunk,
         "max_passes": image.max_passes, "instructions": image.instructions,
         "kv_pinned": image.kv_pinned,
         "regions": {name: [r.begin, r.size] for name, r in image.regions.items()},
@@ -108,8 +109,8 @@ def _parse(path: Path, header: dict[str, Any], content: NDArray[np.uint8], token
         regions={name: Region(*pair) for name, pair in header["regions"].items()},
         parts={name: Region(*pair) for name, pair in header["parts"].items()},
         origins=dict(header["origins"]),
-        **{name: header[name] for name in ("model", "group", "context", "chunk", "max_passes",
-                                           "instructions", "kv_pinned")})
+        **{name: header[name] for name in ("model", "group", "act_bits", "context", "chunk",
+                                           "max_passes", "instructions", "kv_pinned")})
     if image.fingerprint != header["fingerprint"]:
         raise HeadraceError(f"{path}: the image was made for fingerprint "
                             f"{header['fingerprint']:08x}, but its configuration now gives "

@@ -104,6 +104,11 @@ class Placement:
         self.heads_a = {"a_base": 0, "a_stride": sizes.head_dim // lanes, "s_base": 0,
                         "s_stride": sizes.head_groups}
 
+    @property
+    def act16(self) -> int:
+        """Whether activations that meet weights have 16 bits."""
+        return int(self.sizes.halves == 2)
+
     def emit(self, op: Op, **values: int) -> None:
         """Append an instruction; fields that are not given and may be 0 are 0."""
         self.code.append(encode(op, **values))
@@ -119,7 +124,7 @@ class Placement:
         many elements that are still being read.
         """
         sizes = self.sizes
-        sets = -(-self.chunk // sizes.config.rows)
+        sets = -(-self.chunk // sizes.config.rows) * sizes.halves
         return {"a_base": (sets * skip + part) // sizes.config.lanes,
                 "a_stride": elems // sizes.config.lanes,
                 "s_base": (self.chunk * skip + part) // sizes.group,
@@ -131,12 +136,12 @@ class Placement:
         self.emit(Op.NORM, post_a=1, group16=sizes.group // 16, dim=sizes.dim,
                   inv_dim=fp32_bits(1 / sizes.shape.dim), **self.residual, **self.a(sizes.dim),
                   eps=fp32_bits(sizes.shape.eps), table=self.parts[name].unit,
-                  **{"last_only": 0, **flags})
+                  act16=self.act16, **{"last_only": 0, **flags})
 
     def quant(self, elems: int, a: dict[str, int] | None = None, post_a: int = 1) -> None:
         """Emit quantisation of a vector of the work area to A."""
         self.emit(Op.QUANT, post_a=post_a, last_only=0, group16=self.sizes.group // 16, dim=elems,
-                  **self.work(elems), **(a or self.a(elems)))
+                  act16=self.act16, **self.work(elems), **(a or self.a(elems)))
 
     def matmul(self, name: str, *, a: dict[str, int] | None = None, tiles: int | None = None,
                first: int = 0, **flags: int) -> None:
@@ -151,7 +156,7 @@ class Placement:
         assert begin % ALIGN == 0
         self.emit(Op.MATMUL, group16=matrix.group // 16, fmt=int(matrix.fmt),
                   k_groups=matrix.k_groups, **(a or self.a(matrix.k)), addr=begin // ALIGN,
-                  words=words, tiles=tiles, narrow=narrow,
+                  words=words, tiles=tiles, narrow=narrow, halves=self.act16,
                   **{"wait_a": 1, "last_only": 0, **flags})
 
 
@@ -212,9 +217,9 @@ def _layer(place: Placement, layer: int) -> None:
     # All padded columns of q are stored: their zeros stay behind the heads' outputs below. The
     # gains of their norm lie behind the angles, which ROPE needs.
     _keep(place, layer, "q", sizes.q_dim, shape.heads, gains)
-    place.emit(Op.ROPE, post_a=1, **q, **place.heads_a, **place.hd)
-    place.emit(Op.ATTN, wait_a=1, **place.v, **cache, **place.heads_a, **place.hd, scale=scale,
-               window=shape.window(layer))
+    place.emit(Op.ROPE, post_a=1, act16=place.act16, **q, **place.heads_a, **place.hd)
+    place.emit(Op.ATTN, wait_a=1, halves=place.act16, **place.v, **cache, **place.heads_a,
+               **place.hd, scale=scale, window=shape.window(layer))
     place.emit(Op.ATTN_OUT, **place.v, **q, **place.hd)
     place.quant(sizes.q_dim)
     place.matmul(name + "o")

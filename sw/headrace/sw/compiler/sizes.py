@@ -42,11 +42,19 @@ class Sizes:
         The machine.
     group : int
         Quantisation group of weights and activations.
+    act_bits : int
+        Bits of the activations that meet weights, 8 or 16.
     """
 
     shape: ModelShape
     config: Config
     group: int = 32
+    act_bits: int = 8
+
+    @property
+    def halves(self) -> int:
+        """Row sets of A that hold the activations of a row set: high and low halves."""
+        return self.act_bits // 8
 
     @property
     def dim(self) -> int:
@@ -116,9 +124,10 @@ class Sizes:
         widths = (self.dim, self.q_dim, self.ffn + (self.dim if pieces > 1 else 0))
         x_elems = positions * (self.dim + self.work(pieces))
         yield Demand("fp32 vectors", 4 * x_elems, config.x_bytes, "bytes", "x_bytes")
-        words = max(*(sets * width // config.lanes for width in widths),
-                    shape.kv_heads * -(-streams // config.rows) * self.head_dim // config.lanes)
-        yield Demand("int8 activations", words * config.a_word_bytes, config.a_words
+        words = max(*(sets * self.halves * width // config.lanes for width in widths),
+                    shape.kv_heads * -(-streams // config.rows) * self.halves * self.head_dim
+                    // config.lanes)
+        yield Demand(f"int{self.act_bits} activations", words * config.a_word_bytes, config.a_words
                      * config.a_word_bytes, "bytes", "a_bytes")
         scales = max(*(positions * width // self.group for width in widths),
                      shape.kv_heads * streams * self.head_groups)

@@ -76,9 +76,12 @@ def _scores(state: State, code: Mapping[str, int], keys: NDArray[np.int8], strea
     q = np.stack([pair[0] for pair in sets]).astype(np.float32)[:, None]
     act_scale = np.stack([pair[1] for pair in sets])[:, None]
     k = keys.swapaxes(0, 1).astype(np.float32)
-    terms = [mul(exact_sums(q[..., low:high], k[..., low:high, :]),
-                 act_scale[..., index:index + 1], clean=True)
-             for index, (low, high) in enumerate(bounds)]
+    terms = []
+    for index, (low, high) in enumerate(bounds):
+        both = mul(exact_sums(q[..., low:high], k[..., low:high, :]),
+                   act_scale[..., index:index + 1], clean=True)
+        # All high halves, then all low ones.
+        terms += [both[..., at:at + streams, :] for at in range(0, both.shape[-2], streams)]
     return accumulate(np.stack(terms))
 
 

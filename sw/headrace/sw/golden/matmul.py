@@ -99,8 +99,8 @@ def unpack(state: State, code: Mapping[str, int]) -> Weights:
         narrow=code["narrow"]))
 
 
-def _flushing(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice
-              ) -> NDArray[np.float32]:
+def _flushing(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice,
+              streams: int) -> NDArray[np.float32]:
     """Columns `run` of a product, every operation on its own: for any scales."""
     sums = exact_sums(x, weights.q[..., run].astype(np.float32))
     factor = mul(scales[..., None], weights.scales[:, None, run], clean=True)
@@ -108,8 +108,10 @@ def _flushing(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weig
     if weights.minima is not None:
         act_sums = mul(scales, x.sum(axis=-1), clean=True)
         minimum = mul(act_sums[..., None], weights.minima[:, None, run], clean=True)
-        terms = np.stack([terms, minimum], axis=1).reshape(-1, *terms.shape[1:])
-    return accumulate(terms)
+        terms = np.stack([terms, minimum], axis=1)
+    # [group, term, half, stream, column], in the order of the sum: a half, then its minima.
+    terms = terms.reshape(len(x), -1, x.shape[1] // streams, streams, terms.shape[-1])
+    return accumulate(terms.swapaxes(1, 2).reshape(-1, streams, terms.shape[-1]))
 
 
 def _direct(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, run: slice,
@@ -121,11 +123,11 @@ def _direct(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weight
     them is subnormal, so nothing is flushed. Zeros need no care: `acc` is never -0, because
     ``+0 + -0`` and ``x + -x`` are +0. A NaN stays one through all additions.
     """
-    groups, streams, group = x.shape
-    width = acc.shape[-1]
-    step = max(1, min(_WEIGHTS // (group * width), _TERMS // (streams * width)))
+    groups, rows, group = x.shape
+    streams, width = acc.shape
+    step = max(1, min(_WEIGHTS // (group * width), _TERMS // (rows * width)))
     buffer = np.empty((step, group, width), np.float32)
-    sums, factor = np.empty((2, step, streams, width), np.float32)
+    sums, factor = np.empty((2, step, rows, width), np.float32)
     minima = None if weights.minima is None else weights.minima[:, run]
     minimum = np.empty((streams, 0 if minima is None else width), np.float32)
     with np.errstate(all="ignore"):
@@ -140,16 +142,20 @@ def _direct(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weight
                         out=factor[:count])
             terms *= factor[:count]
             for index in range(count):
-                acc += terms[index]
-                if minima is not None:
-                    np.multiply(act_sums[at + index, :, None], minima[at + index], out=minimum)
-                    acc += minimum
+                for low in range(0, rows, streams):
+                    half = slice(low, low + streams)
+                    acc += terms[index, half]
+                    if minima is not None:
+                        np.multiply(act_sums[at + index, half, None], minima[at + index],
+                                    out=minimum)
+                        acc += minimum
 
 
-def _product(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights
+def _product(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weights, streams: int
              ) -> NDArray[np.float32]:
-    """``[stream, column]`` from ``x[group, stream, k]`` and ``scales[group, stream]``."""
-    groups, streams, group = x.shape
+    """``[stream, column]`` from ``x[group, stream, k]`` and ``scales[group, stream]``, of once or
+    twice as many streams: all high halves, then all low ones."""
+    groups, _, group = x.shape
     columns = weights.scales.shape[1]
     result = np.zeros((streams, columns), np.float32)
     direct = not has_below(scales, weights.limit)
@@ -165,7 +171,7 @@ def _product(x: NDArray[np.float32], scales: NDArray[np.float32], weights: Weigh
         if direct:
             _direct(x, scales, weights, run, result[:, run])
         else:
-            result[:, run] = _flushing(x, scales, weights, run)
+            result[:, run] = _flushing(x, scales, weights, run, streams)
 
     with own_threads():
         each(columns_from, range(0, columns, step), spread=spread)
@@ -176,5 +182,5 @@ def matmul(state: State, code: Mapping[str, int], weights: Weights, streams: int
     """Execute MATMUL: ``values[stream, column]`` of all tiles."""
     groups, group = code["k_groups"], 16 * code["group16"]
     q, scales = state.activations(code, streams, groups * group, groups)
-    x = q.reshape(streams, groups, group).swapaxes(0, 1).astype(np.float32)
-    return Results(_product(x, np.ascontiguousarray(scales.T), weights))
+    x = q.reshape(len(q), groups, group).swapaxes(0, 1).astype(np.float32)
+    return Results(_product(x, np.ascontiguousarray(scales.T), weights, streams))

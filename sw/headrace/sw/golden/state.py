@@ -1,12 +1,14 @@
 """Memories of the golden machine, addressed as the hardware addresses them."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.hw.config import Config
+
+from ..numerics import low_scale
 
 
 __all__ = ["BusError", "Results", "State"]
@@ -102,15 +104,16 @@ class State:
         return np.ndarray((count, elems), np.float32, self.x, 4 * lanes * code["x_base"],
                           (4 * lanes * code["x_stride"], 4))
 
-    def _sets(self, code: Mapping[str, int], streams: int, elems: int, index: int
-              ) -> NDArray[np.int8]:
-        """View ``[row set, word, row, lane]`` of A."""
+    def _sets(self, code: Mapping[str, int], streams: int, elems: int, index: int, half: int,
+              halves: int) -> NDArray[np.int8]:
+        """View ``[row set, word, row, lane]`` of one of the halves in A; `index` is the set of a
+        K/V head."""
         rows, lanes = self.config.rows, self.config.lanes
         sets = -(-streams // rows)
         word = rows * lanes
-        begin = code["a_base"] + index * sets * code["a_stride"]
+        begin = code["a_base"] + (index * sets * halves + half) * code["a_stride"]
         return np.ndarray((sets, elems // lanes, rows, lanes), np.int8, self.a, word * begin,
-                          (word * code["a_stride"], word, lanes, 1))
+                          (word * halves * code["a_stride"], word, lanes, 1))
 
     def _scales(self, code: Mapping[str, int], streams: int, groups: int, index: int
                 ) -> NDArray[np.float32]:
@@ -118,24 +121,31 @@ class State:
         return np.ndarray((streams, groups), np.float32, self.s, 4 * begin,
                           (4 * code["s_stride"], 4))
 
-    def put_activations(self, code: Mapping[str, int], q: NDArray[np.int8],
+    def put_activations(self, code: Mapping[str, int], halves: Sequence[NDArray[np.int8]],
                         scales: NDArray[np.float32], index: int = 0) -> None:
-        """Write streams ``q[stream, k]`` and ``scales[stream, group]``; `index` is the set of a
-        K/V head."""
-        streams, elems = q.shape
+        """Write streams ``q[stream, k]``, or their high and low halves, and
+        ``scales[stream, group]``; `index` is the set of a K/V head."""
         rows, lanes = self.config.rows, self.config.lanes
-        words = self._sets(code, streams, elems, index)
-        full, rest = divmod(streams, rows)
-        values = q.reshape(streams, elems // lanes, lanes)
-        if full:
-            words[:full] = values[:full * rows].reshape(full, rows, -1, lanes).swapaxes(1, 2)
-        if rest:
-            words[full, :, :rest] = values[full * rows:].swapaxes(0, 1)
-        self._scales(code, streams, scales.shape[1], index)[:] = scales
+        for half, q in enumerate(halves):
+            streams, elems = q.shape
+            words = self._sets(code, streams, elems, index, half, len(halves))
+            full, rest = divmod(streams, rows)
+            values = q.reshape(streams, elems // lanes, lanes)
+            if full:
+                words[:full] = values[:full * rows].reshape(full, rows, -1, lanes).swapaxes(1, 2)
+            if rest:
+                words[full, :, :rest] = values[full * rows:].swapaxes(0, 1)
+        self._scales(code, *scales.shape, index)[:] = scales
 
     def activations(self, code: Mapping[str, int], streams: int, elems: int, groups: int,
                     index: int = 0) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-        """Read streams ``[stream, k]`` and their scales ``[stream, group]``."""
-        words = self._sets(code, streams, elems, index).swapaxes(1, 2)
-        return (words.reshape(-1, elems)[:streams],
-                self._scales(code, streams, groups, index).copy())
+        """Read streams ``[stream, k]`` and their scales ``[stream, group]``; with `halves` all high
+        halves, then all low ones, with their scales."""
+        count = 1 + code["halves"]
+        sets = [self._sets(code, streams, elems, index, half, count).swapaxes(1, 2)
+                for half in range(count)]
+        q = [words.reshape(-1, elems)[:streams] for words in sets]
+        scales = self._scales(code, streams, groups, index).copy()
+        if count == 1:
+            return q[0], scales
+        return np.concatenate(q), np.concatenate([scales, low_scale(scales)])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics import add, from_bits, gelu, mul, quantise, rms_scale, silu
+from ..numerics import add, from_bits, gelu, mul, quantise, quantise16, rms_scale, silu
 from .attention import rotate
 from .state import State
 
@@ -34,9 +34,15 @@ def embed(state: State, code: Mapping[str, int], position: int, positions: int) 
 
 
 def _quantise(state: State, code: Mapping[str, int], y: NDArray[np.float32]) -> Tensors:
-    q, scales = quantise(y, 16 * code["group16"])
-    state.put_activations(code, q, scales)
-    return {"a": q, "scales": scales}
+    group = 16 * code["group16"]
+    *halves, scales = (quantise16 if code["act16"] else quantise)(y, group)
+    state.put_activations(code, halves, scales)
+    return _activations(halves, scales)
+
+
+def _activations(halves: list[NDArray[np.int8]], scales: NDArray[np.float32]) -> Tensors:
+    """What was written to A, by name."""
+    return {**dict(zip(("a", "a_low"), halves)), "scales": scales}
 
 
 def norm(state: State, code: Mapping[str, int], positions: int) -> Tensors:
@@ -82,16 +88,16 @@ def rope(state: State, code: Mapping[str, int], positions: int) -> Tensors:
     heads, n_rep, head_dim = code["heads"], code["n_rep"], code["head_dim"]
     x = state.vectors(code, positions, heads * n_rep * head_dim)
     turned = rotate(x.reshape(positions, heads * n_rep, head_dim), state.rope)
-    # Groups of 32 along the head, the last one shorter: pairs of q and scales side by side.
-    parts = [quantise(turned[..., low:low + 32], min(32, head_dim - low))
+    # Groups of 32 along the head, the last one shorter: q, or its halves, and scales side by side.
+    method = quantise16 if code["act16"] else quantise
+    parts = [method(turned[..., low:low + 32], min(32, head_dim - low))
              for low in range(0, head_dim, 32)]
-    q = np.concatenate([part[0] for part in parts], axis=-1)
-    scales = np.concatenate([part[1] for part in parts], axis=-1)
+    *halves, scales = (np.concatenate(part, axis=-1) for part in zip(*parts))
     for head in range(heads):
         own = slice(head * n_rep, (head + 1) * n_rep)
-        state.put_activations(code, q[:, own].reshape(-1, head_dim),
+        state.put_activations(code, [q[:, own].reshape(-1, head_dim) for q in halves],
                               scales[:, own].reshape(positions * n_rep, -1), head)
-    return {"a": q, "scales": scales}
+    return _activations(halves, scales)
 
 
 def attention_out(state: State, code: Mapping[str, int], positions: int) -> Tensors:

@@ -8,13 +8,25 @@ the rules and the measured errors.
 """
 
 from .arithmetic import abs_max, add, as_bits, flush, from_bits, maximum, mul, order_key
-from .composite import gelu, quantise, quantise_kv, reduce16, rms_scale, silu, sub, to_fp16_scale
-from .conversion import from_fp16, from_int, to_fp16, to_int8
+from .composite import (
+    gelu,
+    low_scale,
+    quantise,
+    quantise16,
+    quantise_kv,
+    reduce16,
+    rms_scale,
+    silu,
+    sub,
+    to_fp16_scale,
+)
+from .conversion import from_fp16, from_int, to_fp16, to_int8, to_int16
 from .elementary import exp, rcp, rsqrt
 
 
 __all__ = [
     "abs_max", "add", "as_bits", "exp", "flush", "from_bits", "from_fp16", "from_int", "gelu",
-    "maximum", "mul", "order_key", "quantise", "quantise_kv", "rcp", "reduce16", "rms_scale",
-    "rsqrt", "silu", "sub", "to_fp16", "to_fp16_scale", "to_int8",
+    "low_scale", "maximum", "mul", "order_key", "quantise", "quantise16", "quantise_kv", "rcp",
+    "reduce16", "rms_scale", "rsqrt", "silu", "sub", "to_fp16", "to_fp16_scale", "to_int16",
+    "to_int8",
 ]

@@ -4,26 +4,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace.hw.formats import (
+    ACT16_MAX,
     ACT_MAX,
     FP16,
     FP32,
     GELU_CUBIC_BITS,
     GELU_LINEAR_BITS,
+    HALF_BITS,
     INV_ACT_MAX,
     REDUCTION_WAYS,
 )
 
-from .arithmetic import Float, abs_max, add, as_float, canonical, flush, from_bits, has_below, mul
-from .conversion import from_fp16, to_fp16, to_int8
+from .arithmetic import (
+    Float,
+    abs_max,
+    add,
+    as_bits,
+    as_float,
+    canonical,
+    flush,
+    from_bits,
+    has_below,
+    mul,
+)
+from .conversion import from_fp16, to_fp16, to_int8, to_int16
 from .elementary import exp, rcp, rsqrt
 
 
 __all__ = [
-    "gelu", "quantise", "quantise_kv", "reduce16", "rms_scale", "silu", "sub", "to_fp16_scale",
+    "gelu", "low_scale", "quantise", "quantise16", "quantise_kv", "reduce16", "rms_scale", "silu",
+    "sub", "to_fp16_scale",
 ]
 
 
 _ACT_MAX = np.float32(ACT_MAX)
+_ACT16_MAX = np.float32(ACT16_MAX)
 _INV_ACT_MAX = np.float32(INV_ACT_MAX)
 _ONE = np.float32(1)
 _GELU_LINEAR, _GELU_CUBIC = (from_bits(bits) for bits in (GELU_LINEAR_BITS, GELU_CUBIC_BITS))
@@ -87,15 +102,48 @@ def quantise(y: ArrayLike, group: int = 32) -> tuple[NDArray[np.int8], Float]:
     scale : float32 array, shape (..., n // group)
         Scales.
     """
+    scaled, scale = _scaled(y, group, _ACT_MAX)
+    return to_int8(scaled), scale
+
+
+def quantise16(y: ArrayLike, group: int = 32) -> tuple[NDArray[np.int8], NDArray[np.int8], Float]:
+    """Quantise activations to 16 bits with one scale per group along the last axis.
+
+    ``q = to_int16(y * (rcp(amax) * 32512)); high = (q + 128) >> 8; low = q - 256 * high``, and the
+    scale of `high` is that of :func:`quantise`.
+
+    Returns
+    -------
+    high, low : int8 arrays, shape of ``y``
+        Halves; `low` may be -128.
+    scale : float32 array, shape (..., n // group)
+        Scales of `high`; those of `low` are ``low_scale(scale)``.
+    """
+    scaled, scale = _scaled(y, group, _ACT16_MAX)
+    q = to_int16(scaled)
+    return (q + (1 << HALF_BITS - 1) >> HALF_BITS).astype(np.int8), q.astype(np.int8), scale
+
+
+def low_scale(scale: ArrayLike) -> Float:
+    """Scales of low halves: the exponents less 8, +0 where none is left; infinity and NaN stay."""
+    bits = as_bits(scale)
+    exponent = bits >> FP32.mant_bits & 0xff
+    less = np.where(exponent > HALF_BITS, bits - np.uint32(HALF_BITS << FP32.mant_bits),
+                    np.uint32(0))
+    return np.where(exponent == 0xff, bits, less).astype(np.uint32).view(np.float32)
+
+
+def _scaled(y: ArrayLike, group: int, most: np.float32) -> tuple[Float, Float]:
+    """``y`` in units of `most` per greatest magnitude of its group, and the scales of int8."""
     y = as_float(y)
     if group < 1 or y.shape[-1] % group:
         raise ValueError(f"The last axis must be a multiple of the group of {group}, "
                          f"not {y.shape[-1]}")
     groups = flush(y).reshape((*y.shape[:-1], y.shape[-1] // group, group))
     amax = abs_max(groups)
-    inverse = mul(rcp(amax), _ACT_MAX, clean=True)
-    q = to_int8(mul(groups, inverse[..., None], clean=True))
-    return q.reshape(y.shape), mul(amax, _INV_ACT_MAX, clean=True)
+    inverse = mul(rcp(amax), most, clean=True)
+    scaled = mul(groups, inverse[..., None], clean=True)
+    return scaled.reshape(y.shape), mul(amax, _INV_ACT_MAX, clean=True)
 
 
 def to_fp16_scale(amax: ArrayLike) -> NDArray[np.uint16]:

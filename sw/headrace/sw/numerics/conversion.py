@@ -3,17 +3,18 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headrace.hw.formats import ACT_MAX, FP16
+from headrace.hw.formats import ACT16_MAX, ACT_MAX, FP16
 
 from .arithmetic import Float, as_float, canonical
 
 
-__all__ = ["from_fp16", "from_int", "to_fp16", "to_int8"]
+__all__ = ["from_fp16", "from_int", "to_fp16", "to_int16", "to_int8"]
 
 
 _FP16_MAX = np.uint16(FP16.max_finite).view(np.float16).astype(np.float32)
 _FP16_NAN = np.uint16(FP16.canonical_nan)
 _ACT_MAX = np.float32(ACT_MAX)
+_ACT16_MAX = np.float32(ACT16_MAX)
 _ZERO = np.float32(0)
 
 
@@ -47,7 +48,16 @@ def to_fp16(x: ArrayLike) -> NDArray[np.uint16]:
 
 def to_int8(x: ArrayLike) -> NDArray[np.int8]:
     """Round fp32 to the nearest integer, ties to even, saturated to ±127. NaN gives 0."""
+    return _to_integer(x, _ACT_MAX).astype(np.int8)
+
+
+def to_int16(x: ArrayLike) -> NDArray[np.int16]:
+    """Round fp32 to the nearest integer, ties to even, saturated to ±32512. NaN gives 0."""
+    return _to_integer(x, _ACT16_MAX).astype(np.int16)
+
+
+def _to_integer(x: ArrayLike, most: np.float32) -> NDArray[np.float32]:
     x = as_float(x)
     with np.errstate(invalid="ignore"):
         x = np.where(x == x, x, _ZERO)
-    return np.asarray(np.rint(np.clip(x, -_ACT_MAX, _ACT_MAX)).astype(np.int8))
+    return np.asarray(np.rint(np.clip(x, -most, most)))
