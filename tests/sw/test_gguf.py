@@ -10,8 +10,8 @@ from gguf.quants import dequantize, quantize
 
 from headrace.hw.config import PRESETS
 from headrace.hw.isa import Format
-from headrace.sw.checkpoint import SyntheticCheckpoint, load_checkpoint
-from headrace.sw.checkpoint.gguf import gguf_name
+from headrace.sw.checkpoint import Rope, SyntheticCheckpoint, load_checkpoint
+from headrace.sw.checkpoint.gguf_names import gguf_name
 from headrace.sw.checkpoint.gguf_blocks import NATIVE, SUPPORTED, native_blocks, to_float
 from headrace.sw.checkpoint.gguf_header import read_header
 from headrace.sw.compiler import compile_model, plan_model
@@ -106,7 +106,7 @@ def test_tensors_of_a_file(tmp_path, dtype):
     path = write_gguf(tmp_path / "m.gguf", source, dtype)
     checkpoint = load_checkpoint(path)
     assert checkpoint.shape == shape(**WIDE, tied=False, eos=(0,), bos=1,
-                                     eps=float(np.float32(1e-5)))
+                                     eps=float(np.float32(1e-5)), ropes=(Rope(),))
     library = {tensor.name: dequantize(np.array(tensor.data), tensor.tensor_type)
                for tensor in GGUFReader(path).tensors}
     for name in source.shape.tensors():
