@@ -11,9 +11,9 @@ from gguf.quants import dequantize, quantize
 from headrace.hw.config import PRESETS
 from headrace.hw.isa import Format
 from headrace.sw.checkpoint import Rope, SyntheticCheckpoint, load_checkpoint
-from headrace.sw.checkpoint.gguf_names import gguf_name
 from headrace.sw.checkpoint.gguf_blocks import NATIVE, SUPPORTED, native_blocks, to_float
 from headrace.sw.checkpoint.gguf_header import read_header
+from headrace.sw.checkpoint.gguf_names import gguf_name
 from headrace.sw.compiler import compile_model, plan_model
 from headrace.sw.quality import teacher_forced
 from headrace.sw.reference import Reference
