@@ -23,7 +23,8 @@ ARCHITECTURE = {"mistral": "llama", "linear rope": "llama", "yarn rope": "llama"
 CHANGES = {"gemma2": {"query_pre_attn_scalar": 16}, "gemma3": {"query_pre_attn_scalar": 16}}
 
 
-def _arch(kind: str) -> str:
+def architecture(kind: str) -> str:
+    """`general.architecture` of the file of a model."""
     return ARCHITECTURE.get(kind, ARCHITECTURE.get(kind.split(",")[0],
                                                    kind.split(",")[0].split(" ")[0]))
 
@@ -34,7 +35,7 @@ def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     ids, _ = save_model(request.param, folder, **CHANGES.get(request.param, {}))
     checkpoint = load_checkpoint(folder)
-    path = write_gguf(folder / "model.gguf", checkpoint, arch=_arch(request.param))
+    path = write_gguf(folder / "model.gguf", checkpoint, arch=architecture(request.param))
     return request.param, ids, checkpoint, load_checkpoint(path)
 
 
@@ -53,7 +54,7 @@ def test_file_gives_the_logits_of_the_folder(both):
 @pytest.mark.filterwarnings("ignore")
 def test_file_gives_the_image_of_the_folder(both):
     kind, _, folder, file = both
-    assert file.shape.architecture == _arch(kind)
+    assert file.shape.architecture == architecture(kind)
     assert file.shape.window_of == folder.shape.window_of
     if folder.shape.score_cap:
         return      # refused by the compiler: test_architectures.py
@@ -64,7 +65,7 @@ def test_file_gives_the_image_of_the_folder(both):
 
 
 def test_every_form_is_tested():
-    assert {_arch(kind) for kind in MODELS} == set(GGUF_FORMS)
+    assert {architecture(kind) for kind in MODELS} == set(GGUF_FORMS)
 
 
 def test_factors_of_frequencies_are_those_of_llama_3(tmp_path):
