@@ -75,6 +75,9 @@ def _config(folder, **values):
       "rope_scaling": {"rope_type": "linear", "factor": -1}}, "factor is -1: expected a number"),
     ({"architectures": ["LlamaForCausalLM"], "rope_scaling": 3}, "rope_scaling is 3: expected"),
     ({"architectures": ["MistralForCausalLM"], "sliding_window": "x"}, "sliding_window is 'x'"),
+    ({"architectures": ["MistralForCausalLM"], "sliding_window": 4,
+      "num_hidden_layers": 2_000_000_000}, "num_hidden_layers is 2000000000: expected a whole "
+                                           "number from 1 to 65536"),
 ])
 def test_what_is_refused(tmp_path, values, text):
     with pytest.raises(HeadraceError, match="config.json: ") as caught:

@@ -63,7 +63,7 @@ def _u32(value):
       "llama.rope.scaling.factor": ("add_float32", -4.0)}, ["scaling.factor is -4.0"]),
     ({"llama.rope.scaling.type": ("add_string", "yarn"),
       "llama.rope.scaling.factor": ("add_float32", 4.0),
-      "llama.rope.scaling.yarn_ext_factor": ("add_float32", 0.5)}, ["yarn_ext_factor is 0.5"]),
+      "llama.rope.scaling.yarn_ext_factor": ("add_float32", 0.5)}, ["yarn_ext_factor is 0.5", "for architecture llama"]),
     ({"llama.rope.scaling.type": ("add_string", "yarn"),
       "llama.rope.scaling.factor": ("add_float32", 4.0),
       "llama.rope.scaling.original_context_length": _u32(0)}, ["context_length is 0"]),

@@ -111,5 +111,7 @@ class Facts:
     @property
     def architecture(self) -> str:
         """Name of the architecture, as the checkpoint gives it."""
+        if self.prefix:     # metadata of a GGUF file
+            return self.prefix.removesuffix(".")
         names = self.values.get("architectures")
         return str(names[0]) if isinstance(names, list) and names else "unknown"
