@@ -43,8 +43,9 @@ def test_rtl_says_the_same(smollm2, tmp_path):
     report = _run(tmp_path, "--device", "sim", "--config", "wide", "--check")
     assert report["check"] == "bit-exact"
     assert report["tokens"] == expected["tokens"]
-    # int4 weights keep the port busy in decode: it is what bounds a token.
+    # Reading weights is what bounds a token: 0.994 of what the port can bring were measured, and
+    # a simulation repeats to the cycle. The rest is cache, tables, and the ends of a pass.
     decode = [each for each in report["passes"] if each["kind"] == "decode"]
     assert len(decode) == 7
     busy = sum(each["least_bytes"] for each in decode) / sum(each["cycles"] for each in decode)
-    assert busy > 0.8 * 64
+    assert busy > 0.99 * 64

@@ -1,5 +1,6 @@
 """Model files that the tests write: GGUF with the library's own writer, llama2.c by hand."""
 
+import math
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +11,17 @@ from gguf import GGMLQuantizationType as Type
 from gguf import GGUFWriter
 from gguf.quants import quantize
 
-from headrace.sw.checkpoint import Checkpoint, SyntheticCheckpoint
-from headrace.sw.checkpoint.gguf import gguf_name
+from headrace.sw.checkpoint import Checkpoint, ModelShape, SyntheticCheckpoint
+from headrace.sw.checkpoint.gguf_names import gguf_name
 
 from .models import shape
 
 
 #: Types that the library cannot write; their blocks are random: bytes, and places of fp16 scales.
 RANDOM_BLOCKS = {Type.Q4_K: (144, (0, 2)), Type.Q5_K: (176, (0, 2)), Type.Q6_K: (210, (208,))}
+
+#: Architectures whose converters put rotary pairs of q and k side by side.
+PERMUTED = ("llama", "smollm3")
 
 FLOATS = (Type.F32, Type.F16, Type.BF16)
 
@@ -43,10 +47,58 @@ def permuted(w: np.ndarray, head_dim: int) -> np.ndarray:
     return w.reshape(-1, 2, head_dim // 2, w.shape[-1]).swapaxes(1, 2).reshape(w.shape)
 
 
+def llama3_factors(s: ModelShape) -> np.ndarray:
+    """Divisors of frequencies, by the formula of Llama 3.1's model card."""
+    rope, factors = s.all_ropes[0], []
+    for pair in range(s.head_dim // 2):
+        wave = 2 * math.pi * rope.theta ** (2 * pair / s.head_dim)
+        if wave < rope.original / rope.high:
+            factors.append(1.0)
+        elif wave > rope.original / rope.low:
+            factors.append(rope.factor)
+        else:
+            smooth = (rope.original / wave - rope.low) / (rope.high - rope.low)
+            factors.append(1 / ((1 - smooth) / rope.factor + smooth))
+    return np.array(factors, np.float32)
+
+
+def architecture_metadata(s: ModelShape, arch: str) -> dict[str, tuple[str, Any]]:
+    """Metadata as converters write them, without the name of the architecture in front."""
+    rope = s.all_ropes[0]
+    facts: dict[str, tuple[str, Any]] = {
+        "context_length": ("add_uint32", s.context),
+        "embedding_length": ("add_uint32", s.dim),
+        "block_count": ("add_uint32", s.layers),
+        "feed_forward_length": ("add_uint32", s.ffn),
+        "attention.head_count": ("add_uint32", s.heads),
+        "attention.head_count_kv": ("add_uint32", s.kv_heads),
+        "attention.key_length": ("add_uint32", s.head_dim),
+        "attention.value_length": ("add_uint32", s.head_dim),
+        "attention.layer_norm_rms_epsilon": ("add_float32", s.eps),
+        "rope.freq_base": ("add_float32", s.theta),
+    }
+    if not arch.startswith("gemma"):
+        facts["rope.dimension_count"] = ("add_uint32", s.head_dim)
+    if rope.kind in ("linear", "yarn"):
+        facts["rope.scaling.type"] = ("add_string", rope.kind)
+        facts["rope.scaling.factor"] = ("add_float32", rope.factor)
+    if rope.kind == "yarn":
+        facts["rope.scaling.original_context_length"] = ("add_uint32", rope.original)
+    windows = s.window_of
+    if any(windows):
+        facts["attention.sliding_window"] = ("add_uint32", max(windows))
+        if not all(windows) and not arch.startswith("gemma"):
+            facts["attention.sliding_window_pattern"] = ("add_array", [w > 0 for w in windows])
+    if s.score_cap:
+        facts["attn_logit_softcapping"] = ("add_float32", s.score_cap)
+        facts["final_logit_softcapping"] = ("add_float32", s.logit_cap)
+    return facts
+
+
 def write_gguf(path: Path, source: Checkpoint | None = None, dtype: Type = Type.F32, *,
                types: dict[str, Type] | None = None, tokens: list[str] | None = None,
                change: dict[str, Any] | None = None, replace: dict[str, Any] | None = None,
-               drop: tuple[str, ...] = ()) -> Path:
+               drop: tuple[str, ...] = (), arch: str | None = None) -> Path:
     """Write a model to a GGUF file.
 
     Parameters
@@ -65,23 +117,14 @@ def write_gguf(path: Path, source: Checkpoint | None = None, dtype: Type = Type.
         Tensors that are replaced or added.
     drop : tuple of str
         Keys and tensors that are left out.
+    arch : str, optional
+        `general.architecture`; that of the model by default.
     """
     source = source or SyntheticCheckpoint(shape())
     s = source.shape
-    writer = GGUFWriter(path, "llama")
-    facts: dict[str, tuple[str, Any]] = {
-        "llama.context_length": ("add_uint32", s.context),
-        "llama.embedding_length": ("add_uint32", s.dim),
-        "llama.block_count": ("add_uint32", s.layers),
-        "llama.feed_forward_length": ("add_uint32", s.ffn),
-        "llama.attention.head_count": ("add_uint32", s.heads),
-        "llama.attention.head_count_kv": ("add_uint32", s.kv_heads),
-        "llama.attention.key_length": ("add_uint32", s.head_dim),
-        "llama.attention.value_length": ("add_uint32", s.head_dim),
-        "llama.attention.layer_norm_rms_epsilon": ("add_float32", s.eps),
-        "llama.rope.freq_base": ("add_float32", s.theta),
-        "llama.rope.dimension_count": ("add_uint32", s.head_dim),
-    }
+    arch = arch or s.architecture
+    writer = GGUFWriter(path, arch)
+    facts = {f"{arch}.{key}": value for key, value in architecture_metadata(s, arch).items()}
     tokens = BPE if tokens is None else tokens
     if tokens:
         facts |= {
@@ -99,12 +142,16 @@ def write_gguf(path: Path, source: Checkpoint | None = None, dtype: Type = Type.
             getattr(writer, method)(key, value)
     tensors: dict[str, Any] = {}
     for name, sizes in s.tensors().items():
-        w, written = source.tensor(name), gguf_name(name)
-        if name.endswith(("q_proj.weight", "k_proj.weight")):
+        w, written = source.tensor(name), gguf_name(name, post_norms=s.post_norms)
+        if arch in PERMUTED and name.endswith(("q_proj.weight", "k_proj.weight")):
             w = permuted(w, s.head_dim)
+        if "norm" in name:
+            w = w + np.float32(s.gain_offset)
         kind = (types or {}).get(written, dtype if len(sizes) > 1 else Type.F32)
         tensors[written] = ((random_blocks(kind, *sizes, seed=len(tensors)), kind)
                             if kind in RANDOM_BLOCKS else (quantize(w, kind), kind))
+    if s.all_ropes[0].kind == "llama3":
+        tensors["rope_freqs.weight"] = (llama3_factors(s), Type.F32)
     for name, value in (tensors | (replace or {})).items():
         if name not in drop:
             data, kind = value

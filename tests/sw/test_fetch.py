@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -222,3 +223,30 @@ def test_licence_of_gemma_is_shown(capsys):
     output = _command(capsys, "gemma3-270m", code=2)
     assert "Gemma Terms of Use, https://ai.google.dev/gemma/terms" in output.err
     assert _command(capsys, "nonsense", code=2).err.startswith("headrace: no model 'nonsense'")
+
+
+def _cache(capsys, *arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(["cache", *arguments])
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_models_in_the_cache(source, content, capsys, monkeypatch):
+    """They are listed, and removed only if that is said."""
+    assert json.loads(_cache(capsys, "--json"))["models"] == []
+    path = fetch("smollm2-135m", client=_client(content))
+    stranger = path.with_name("mine.gguf")
+    stranger.write_bytes(b"mine")
+    assert json.loads(_cache(capsys, "--json"))["models"] == [
+        {"name": "smollm2-135m", "file": str(path), "size_bytes": len(content)}]
+    assert f"smollm2-135m: {path.name}" in _cache(capsys)
+    assert json.loads(_cache(capsys, "--clear", "--json")) == {"freed_bytes": 0}
+    left = ("--clear", "--models", "--older-than", "1", "--json")
+    assert json.loads(_cache(capsys, *left))["freed_model_bytes"] == 0
+    assert path.is_file()
+    yesterday = path.stat().st_mtime - 2 * 86400
+    os.utime(path, (yesterday, yesterday))
+    assert json.loads(_cache(capsys, *left))["freed_model_bytes"] == len(content)
+    assert not path.exists() and stranger.read_bytes() == b"mine"
+    assert fetched_file("smollm2-135m") is None

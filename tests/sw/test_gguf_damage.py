@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from headrace.hw.config import PRESETS
 from headrace.sw.checkpoint import SyntheticCheckpoint, load_checkpoint
+from headrace.sw.checkpoint.architectures import GGUF_FORMS
 from headrace.sw.compiler import compile_model
 from headrace.sw.errors import HeadraceError
 from headrace.sw.quality import teacher_forced
 
 from .model_files import BPE, RANDOM_BLOCKS, random_blocks, write_gguf
-from .models import shape
+from .models import FEATURES, shape
 
 
 TINY = PRESETS["tiny"]
@@ -39,9 +40,11 @@ def _u32(value):
 
 @pytest.mark.parametrize("change, parts", [
     ({"general.architecture": ("add_string", "mamba")}, ["unsupported architecture 'mamba'",
-                                                         "supported: llama"]),
+                                                         "supported: llama, qwen2, qwen3"]),
+    ({"general.architecture": ("add_uint32", 3)}, ["unsupported architecture 3"]),
     ({"llama.block_count": _u32(3)}, ["missing tensor 'model.layers.2.self_attn.q_proj.weight'"]),
-    ({"llama.block_count": _u32(2_000_000_000)}, ["expected 2,000,000,000 layers"]),
+    ({"llama.block_count": _u32(60_000)}, ["expected 60,000 layers"]),
+    ({"llama.block_count": _u32(2_000_000_000)}, ["block_count is 2000000000", "to 65536"]),
     ({"llama.block_count": _u32(1)}, ["tensor 'blk.1.attn_q.weight'", "1 layers has no such"]),
     ({"llama.embedding_length": _u32(47)}, ["'model.embed_tokens.weight' has shape [37, 48]"]),
     ({"llama.embedding_length": _u32(0)}, ["llama.embedding_length is 0", "whole number"]),
@@ -52,11 +55,26 @@ def _u32(value):
     ({"llama.attention.key_length": _u32(15)}, ["key_length is 15", "even"]),
     ({"llama.attention.value_length": _u32(8)}, ["value_length is 8", "the size of a head, 16"]),
     ({"llama.rope.dimension_count": _u32(8)}, ["rope.dimension_count is 8", "head, 16"]),
-    ({"llama.rope.scaling.type": ("add_string", "yarn")}, ["rope.scaling.type is 'yarn'"]),
+    ({"llama.rope.scaling.type": ("add_string", "longrope")},
+     ["rope.scaling.type is 'longrope'", "none or linear or yarn"]),
+    ({"llama.rope.scaling.factor": ("add_float32", 4.0)},
+     ["scaling.factor is 4.0: expected 1, as rope.scaling.type is 'none'"]),
     ({"llama.rope.scaling.type": ("add_string", "linear"),
-      "llama.rope.scaling.factor": ("add_float32", 4.0)}, ["rope.scaling.type is 'linear'"]),
+      "llama.rope.scaling.factor": ("add_float32", -4.0)}, ["scaling.factor is -4.0"]),
+    ({"llama.rope.scaling.type": ("add_string", "yarn"),
+      "llama.rope.scaling.factor": ("add_float32", 4.0),
+      "llama.rope.scaling.yarn_ext_factor": ("add_float32", 0.5)},
+     ["yarn_ext_factor is 0.5", "for architecture llama"]),
+    ({"llama.rope.scaling.type": ("add_string", "yarn"),
+      "llama.rope.scaling.factor": ("add_float32", 4.0),
+      "llama.rope.scaling.original_context_length": _u32(0)}, ["context_length is 0"]),
     ({"llama.expert_count": _u32(8)}, ["llama.expert_count is 8"]),
-    ({"llama.attention.sliding_window": _u32(64)}, ["attention.sliding_window is 64"]),
+    ({"llama.attention.causal": ("add_bool", False)}, ["attention.causal is False"]),
+    ({"llama.attention.sliding_window": ("add_string", "x")}, ["attention.sliding_window is 'x'"]),
+    ({"llama.attention.sliding_window": _u32(64),
+      "llama.attention.sliding_window_pattern": ("add_array", [True])}, ["or 2 of true or false"]),
+    ({"llama.attention.sliding_window": _u32(64),
+      "llama.attention.sliding_window_pattern": ("add_int32", -1)}, ["window_pattern is -1"]),
     ({"llama.attention.layer_norm_rms_epsilon": ("add_float32", float("nan"))}, ["epsilon is nan"]),
     ({"llama.rope.freq_base": ("add_float32", float("inf"))}, ["freq_base is inf"]),
     ({"tokenizer.ggml.tokens": ("add_array", [*BPE, "one more"])},
@@ -69,10 +87,17 @@ def test_metadata_that_contradict(tmp_path, change, parts):
 
 
 @pytest.mark.parametrize("replace, parts", [
-    ({"rope_freqs.weight": (np.ones(8, np.float32), None)},
-     ["'rope_freqs.weight': scaled rotary embeddings are not supported"]),
+    ({"rope_freqs.weight": (np.ones(7, np.float32), None)},
+     ["'rope_freqs.weight' has 7 values: expected 8, one for each pair"]),
+    ({"rope_freqs.weight": (np.ones(8, np.float16), None)}, ["has type F16 and shape [8]"]),
+    ({"rope_freqs.weight": (np.zeros(8, np.float32), None)}, ["'rope_freqs.weight' holds 0.0"]),
+    ({"rope_freqs.weight": (np.full(8, np.nan, np.float32), None)}, ["'rope_freqs.weight' holds"]),
+    ({"rope_factors_long.weight": (np.ones(8, np.float32), None)},
+     ["'rope_factors_long.weight': long and short rotary embeddings are not supported"]),
+    ({"blk.0.attn_q_norm.weight": (np.ones(16, np.float32), None)},
+     ["'blk.0.attn_q_norm.weight': a llama model of 2 layers has no such tensor"]),
     ({"blk.0.attn_q.bias": (np.ones(64, np.float32), None)},
-     ["'blk.0.attn_q.bias': biases are not supported"]),
+     ["'blk.0.attn_q.bias': a bias that architecture llama does not have"]),
     ({"token_embd.weight": (np.ones((37, 48), np.float64), None)},
      ["'token_embd.weight' has type F64", "supported are F32, F16, BF16, Q8_0"]),
     ({"output_norm.weight": (np.full(48, np.nan, np.float32), None)},
@@ -161,14 +186,20 @@ def test_missing_file(tmp_path):
         load_checkpoint(tmp_path / "none.gguf")
 
 
-@pytest.fixture(scope="module")
-def good(tmp_path_factory):
-    path = write_gguf(tmp_path_factory.mktemp("gguf") / "m.gguf")
+#: Models with everything that metadata can say.
+SOURCES = {"llama": shape(), "gemma3": shape(**FEATURES["post norms, GELU"], qk_norm=True,
+                                             window_of=(20, 20), architecture="gemma3")}
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def good(request, tmp_path_factory):
+    path = write_gguf(tmp_path_factory.mktemp("gguf") / "m.gguf",
+                      SyntheticCheckpoint(SOURCES[request.param]))
     return path, path.read_bytes()
 
 
 @seed(4)
-@settings(max_examples=400, deadline=None, database=None,
+@settings(max_examples=300, deadline=None, database=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=st.lists(st.tuples(st.integers(0, 6000), st.binary(min_size=1, max_size=8)),
                       min_size=1, max_size=4), cut=st.integers(0, 1 << 20))
@@ -183,6 +214,10 @@ def test_only_our_error_comes_out(good, tmp_path, edits, cut):
         del damaged[cut % len(raw):]
     path = tmp_path / "damaged.gguf"
     path.write_bytes(damaged)
+    _read_all(path)
+
+
+def _read_all(path):
     try:
         checkpoint = load_checkpoint(path)
         for name in checkpoint.shape.tensors():
@@ -191,3 +226,45 @@ def test_only_our_error_comes_out(good, tmp_path, edits, cut):
             checkpoint.tokenizer.decode(checkpoint.tokenizer.encode("the cat"))
     except HeadraceError as error:
         assert str(path) in str(error)
+
+
+#: Keys that say how a model computes.
+_KEYS = ("block_count", "attention.head_count_kv", "attention.key_length", "attention.scale",
+         "attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base",
+         "rope.freq_base_swa", "rope.scaling.type", "rope.scaling.factor", "rope.scale_linear",
+         "rope.scaling.original_context_length", "rope.scaling.yarn_beta_fast",
+         "rope.scaling.yarn_ext_factor", "rope.scaling.attn_factor", "rope.dimension_count",
+         "final_logit_softcapping")
+
+_VALUES = st.one_of(
+    st.sampled_from(["none", "linear", "yarn", "su", ""]).map(lambda v: ("add_string", v)),
+    st.sampled_from([0, 1, 2, 6, 1 << 20, (1 << 32) - 1]).map(lambda v: ("add_uint32", v)),
+    st.integers(-(1 << 31), (1 << 31) - 1).map(lambda v: ("add_int32", v)),
+    st.floats(width=32).map(lambda v: ("add_float32", v)),
+    st.booleans().map(lambda v: ("add_bool", v)),
+    st.lists(st.booleans(), min_size=1, max_size=3).map(lambda v: ("add_array", v)))
+
+
+def _source(arch):
+    gemma = arch.startswith("gemma")
+    return shape(**FEATURES["post norms, GELU"] if gemma else {}, qkv_bias=arch == "qwen2",
+                 qk_norm=arch in ("qwen3", "gemma3"), dim=32, ffn=32)
+
+
+@seed(5)
+@settings(max_examples=120, deadline=None, database=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arch=st.sampled_from(sorted(GGUF_FORMS)),
+       change=st.dictionaries(st.sampled_from(_KEYS), _VALUES, min_size=1, max_size=4))
+def test_any_value_of_any_type(tmp_path, arch, change):
+    """Whatever the metadata say, the model loads and its tables are finite, or it is refused."""
+    path = write_gguf(tmp_path / "m.gguf", SyntheticCheckpoint(_source(arch)), arch=arch,
+                      change={f"{arch}.{key}": value for key, value in change.items()})
+    try:
+        checkpoint = load_checkpoint(path)
+    except HeadraceError as error:
+        assert str(path) in str(error)
+        return
+    for rope in checkpoint.shape.all_ropes:
+        assert np.isfinite(rope.frequencies(16)).all() and np.isfinite(rope.magnitude)
+    assert np.isfinite(checkpoint.shape.score_factor)

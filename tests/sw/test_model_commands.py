@@ -5,7 +5,7 @@ import json
 import pytest
 from gguf import GGMLQuantizationType as Type
 
-from headrace.sw.checkpoint import SyntheticCheckpoint
+from headrace.sw.checkpoint import Rope, SyntheticCheckpoint
 from headrace.sw.cli import main
 
 from .model_files import write_gguf, write_llama2c
@@ -138,6 +138,32 @@ def test_model_that_fits_no_preset(command, tmp_path):
     path = write_gguf(tmp_path / "m.gguf", source, tokens=[])
     assert "no preset fits" in command("run", path, "--prompt-ids", "1", *GOLDEN, code=2).err
     assert "a head (padded to 16) takes up 512" in command("inspect", path, code=2).err
+
+
+def test_model_with_large_heads(command, tmp_path):
+    """The presets end at heads of 128: those with larger ones are named."""
+    source = SyntheticCheckpoint(shape(dim=64, heads=2, kv_heads=1, head_dim=250, layers=1,
+                                       vocab=9, architecture="qwen3", qk_norm=True))
+    path = write_gguf(tmp_path / "m.gguf", source, tokens=[])
+    assert "takes up 256 elements" in command(
+        "run", path, "--prompt-ids", "1", *GOLDEN, "--config", "wide", code=2).err
+    assert "tiny-head256 (golden)" in command("run", path, "--prompt-ids", "1", *GOLDEN).err
+    presets = json.loads(command("inspect", path, "--json").out)["presets"]
+    assert presets["wide"]["largest_context"] == 0
+    assert presets["tiny-head256"]["largest_context"] == source.shape.context
+
+
+def test_inspection_of_features(command, tmp_path):
+    rope = Rope(theta=5e5, kind="linear", factor=8.0)
+    source = SyntheticCheckpoint(shape(architecture="gemma3", layers=7, ropes=(rope,), theta=5e5,
+                                       qk_norm=True, post_norms=True, gain_offset=1.0,
+                                       window_of=(20,) * 5 + (0, 20)))
+    text = command("inspect", write_gguf(tmp_path / "m.gguf", source, tokens=[])).out
+    lines = dict(line.split(maxsplit=1) for line in map(str.strip, text.splitlines())
+                 if " " in line)
+    assert lines["window_of"] == "5 x 20, 0, 20"
+    assert lines["rope_of"] == "5 x 1, 0, 1"
+    assert lines["ropes"] == "theta 500,000, linear by 8; theta 10,000"
 
 
 def test_eval_of_a_file(command, file, tmp_path):

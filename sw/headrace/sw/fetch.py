@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ import platformdirs
 from .errors import HeadraceError
 
 
-__all__ = ["FETCHABLE", "Source", "fetch", "fetched_file", "model_folder"]
+__all__ = ["FETCHABLE", "Source", "clear_models", "fetch", "fetched_file", "fetched_models",
+           "model_folder"]
 
 
 _RUN = 1 << 20
@@ -91,6 +93,38 @@ def fetched_file(name: str) -> Path | None:
     """File of a model that has been fetched, or None."""
     file = model_folder() / FETCHABLE[name].file
     return file if file.is_file() else None
+
+
+def fetched_models() -> dict[str, Path]:
+    """Files of the models that have been fetched, by name."""
+    return {name: file for name in FETCHABLE if (file := fetched_file(name)) is not None}
+
+
+def clear_models(older_than_days: float = 0.0) -> int:
+    """Remove fetched models, those fetched so many days ago and earlier; returns the bytes freed.
+
+    Nothing else in the folder is touched but what downloads that were killed left behind.
+
+    Raises
+    ------
+    HeadraceError
+        If a file cannot be removed.
+    """
+    limit = time.time() - older_than_days * 86400
+    freed = 0
+    for name, file in fetched_models().items():
+        found = file.stat()
+        if found.st_mtime > limit:
+            continue
+        try:
+            file.unlink()
+        except OSError as error:
+            raise HeadraceError(f"{file}: {name} cannot be removed: {error.strerror}") from error
+        freed += found.st_size
+    for work in model_folder().glob(".fetch-*"):
+        if work.stat().st_mtime < time.time() - _TIMEOUT:
+            shutil.rmtree(work, ignore_errors=True)
+    return freed
 
 
 #: Downloads packages into a folder.

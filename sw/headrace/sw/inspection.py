@@ -5,13 +5,14 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
-from headrace.hw.config import PRESETS, Config
+from headrace.hw.config import Config
 from headrace.hw.isa import Format, Op
 
 from .checkpoint import Checkpoint, ModelShape, Tokenizer
 from .compiler import Image, Plan, plan_model
 from .compiler.weights import origin
 from .errors import HeadraceError
+from .presets import presets_for
 from .quantiser import Policy
 
 
@@ -64,7 +65,7 @@ def _fit(checkpoint: Checkpoint, config: Config, policy: Policy) -> dict[str, An
 def _any_plan(checkpoint: Checkpoint, policy: Policy) -> Plan:
     """A plan whose formats and sizes without tile padding are those on every configuration."""
     reason: HeadraceError | None = None
-    for config in reversed(PRESETS.values()):
+    for config in reversed(presets_for(checkpoint.shape).values()):
         try:
             return plan_model(checkpoint, config, policy=policy)
         except HeadraceError as error:
@@ -102,7 +103,7 @@ def inspect_checkpoint(checkpoint: Checkpoint, policy: Policy) -> dict[str, Any]
         "weight_bytes_per_token": plan.weight_bytes,
         "cache_bytes_per_token": plan.token_cache_bytes,
         "presets": {name: _fit(checkpoint, config, policy)
-                    for name, config in PRESETS.items()},
+                    for name, config in presets_for(shape).items()},
     }
 
 

@@ -58,7 +58,7 @@ def read_shape(folder: Path) -> ModelShape:
     features = architecture.features(facts)
     return ModelShape(
         architecture=architecture.short, dim=dim, ffn=facts.count("intermediate_size"),
-        layers=facts.count("num_hidden_layers"), vocab=facts.count("vocab_size"), heads=heads,
+        layers=facts.layers("num_hidden_layers"), vocab=facts.count("vocab_size"), heads=heads,
         kv_heads=kv_heads, head_dim=head_dim,
         context=facts.count("max_position_embeddings", 2048),
         eps=facts.number("rms_norm_eps", 1e-6), theta=features["ropes"][0].theta,

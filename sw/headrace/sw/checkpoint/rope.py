@@ -1,7 +1,9 @@
 """Rotary embeddings: angles per pair of a head, and the ways in which models scale them."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +13,8 @@ __all__ = ["ROPE_KINDS", "Rope"]
 
 
 #: Kinds that are known, under the names of Hugging Face's `rope_type`, and ``none`` for layers
-#: that are not rotated.
-ROPE_KINDS = ("default", "linear", "llama3", "yarn", "none")
+#: that are not rotated and ``factors`` where a file gives a divisor for each frequency.
+ROPE_KINDS = ("default", "linear", "llama3", "yarn", "none", "factors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,8 @@ class Rope:
         both are mixed.
     attention : float
         ``yarn``: factor of sines and cosines; 0 stands for ``0.1 ln(factor) + 1``.
+    factors : tuple of float
+        ``factors``: what each frequency is divided by.
     """
 
     theta: float = 10000.0
@@ -45,6 +49,7 @@ class Rope:
     low: float = 1.0
     high: float = 4.0
     attention: float = 0.0
+    factors: tuple[float, ...] = ()
 
     @property
     def magnitude(self) -> float:
@@ -61,6 +66,8 @@ class Rope:
             return np.zeros(pairs)
         if self.kind == "linear":
             return plain / self.factor
+        if self.kind == "factors":
+            return plain / np.array(self.factors)
         if self.kind == "llama3":
             turns = self.original * plain / (2 * math.pi)
             kept = np.clip((turns - self.low) / (self.high - self.low), 0, 1)
@@ -68,6 +75,11 @@ class Rope:
         if self.kind == "yarn":
             return self._yarn(plain, head_dim)
         return plain
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Rope":
+        """Rebuild one from its fields as `dataclasses.asdict` and JSON leave them."""
+        return cls(**{**values, "factors": tuple(values.get("factors", ()))})
 
     def _yarn(self, plain: NDArray[np.float64], head_dim: int) -> NDArray[np.float64]:
         # Pair in which a wave makes so many turns within the original context.

@@ -35,9 +35,9 @@ def read_rope(facts: Facts, entry: Any = None) -> Rope:
     here = Facts(facts.path, values)
     theta = here.number("rope_theta", facts.number("rope_theta", 10000.0))
     kind = values.get("rope_type", values.get("type", "default"))
-    if kind not in ROPE_KINDS or kind == "none":
-        known = ", ".join(kind for kind in ROPE_KINDS if kind != "none")
-        raise facts.error(name, f"a rotary embedding of type {known}")
+    known = [each for each in ROPE_KINDS if each not in ("none", "factors")]
+    if kind not in known:
+        raise facts.error(name, f"a rotary embedding of type {', '.join(known)}")
     if values.get("partial_rotary_factor") not in (None, 1, 1.0):
         raise here.error("partial_rotary_factor", "1: rotation of a part of a head is not "
                                                   "supported")

@@ -160,5 +160,6 @@ class ModelShape:
         for field in fields(cls):
             if isinstance(facts.get(field.name), list | tuple):
                 facts[field.name] = tuple(
-                    Rope(**item) if isinstance(item, dict) else item for item in facts[field.name])
+                    Rope.from_json(item) if isinstance(item, dict) else item
+                    for item in facts[field.name])
         return cls(**facts)

@@ -8,12 +8,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.hw.config import PRESETS, Config, load_config
+from headrace.hw.config import Config, load_config
 
 from ..checkpoint import Checkpoint, load_checkpoint
 from ..compiler import compile_model, plan_model
 from ..errors import HeadraceError
 from ..policies import parse_policy
+from ..presets import presets_for
 from ..quantiser import Policy
 from .model import QUANT_HELP, choose_config
 from .progress import counting
@@ -52,7 +53,7 @@ def _listed_ids(path: Path, positions: int | None) -> list[int]:
 def _fastest_config(checkpoint: Checkpoint, policy: Policy, context: int) -> Config:
     """The preset with the longest prefill passes: bits are those of any other, time is not."""
     fitting = []
-    for config in PRESETS.values():
+    for config in presets_for(checkpoint.shape).values():
         try:
             fitting.append((plan_model(checkpoint, config, policy=policy).sizes.chunk, config))
         except HeadraceError:

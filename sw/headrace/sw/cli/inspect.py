@@ -1,6 +1,8 @@
 """``headrace inspect``: what a model is, and where it fits."""
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +20,29 @@ from .model import MODEL_HELP, QUANT_HELP
 __all__ = ["inspect"]
 
 
+def _runs(values: Sequence[int]) -> str:
+    """Values of all layers, each with the number of layers that follow each other: ``5 x 512, 0``
+    is 512 in five layers and 0 in the sixth."""
+    runs = [(value, len(list(group))) for value, group in groupby(values)]
+    return ", ".join(f"{count} x {value:,}" if count > 1 else f"{value:,}"
+                     for value, count in runs)
+
+
+def _ropes(ropes: Sequence[dict]) -> str:
+    """Rotary embeddings by their kinds and bases."""
+    def one(rope: dict) -> str:
+        if rope["kind"] == "none":
+            return "none"
+        scaled = "" if rope["factor"] == 1 else f" by {rope['factor']:g}"
+        kind = "" if rope["kind"] == "default" else f", {rope['kind']}{scaled}"
+        return f"theta {rope['theta']:,.0f}{kind}"
+
+    return "; ".join(map(one, ropes))
+
+
+_SUMMARIES = {"ropes": _ropes, "rope_of": _runs, "window_of": _runs}
+
+
 def _table(report: dict) -> Table:
     table = Table("", "", box=None, show_header=False)
     tokenizer = report["tokenizer"]
@@ -25,7 +50,7 @@ def _table(report: dict) -> Table:
         if report.get(key) is not None:
             table.add_row(key.replace("_", " "), _text(report[key]))
     for key, value in report["shape"].items():
-        table.add_row(key, _text(value))
+        table.add_row(key, _SUMMARIES.get(key, _text)(value))
     table.add_row("tokenizer", tokenizer.get("missing") or
                   f"{tokenizer['kind']}, {tokenizer['tokens']:,} tokens"
                   + (", with a chat template" if tokenizer["chat_template"] else ""))

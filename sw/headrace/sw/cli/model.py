@@ -5,27 +5,30 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headrace.hw.config import PRESETS, Config, load_config
+from headrace.hw.config import Config, load_config
 
 from ..checkpoint import Checkpoint, Tokenizer, find_model, load_checkpoint
 from ..compiler import Image, compile_model, is_image, load_image, plan_model
 from ..errors import HeadraceError
 from ..policies import parse_policy
+from ..presets import presets_for
 from ..quantiser import Policy
 
 
 __all__ = ["MODEL_HELP", "Model", "QUANT_HELP", "choose_config", "open_model"]
 
 
-MODEL_HELP = ("A built-in or fetched model (`demo`, `smollm2-135m`), a Hugging Face folder, a "
-              ".gguf file, a .bin file of llama2.c, or an image that `headrace quantise` wrote.")
+MODEL_HELP = ("A built-in or fetched model (`demo`, `smollm2-135m`, `gemma3-270m`), a Hugging Face "
+              "folder, a .gguf file, a .bin file of llama2.c, or an image that `headrace quantise` "
+              "wrote.")
 
 QUANT_HELP = ("Formats of the weights: w8, w4, w4a or native (integers of the file as they are, "
               "the rest w8; the default), and KIND=FORMAT for head, attn or mlp.")
 
 
 def choose_config(checkpoint: Checkpoint, policy: Policy, context: int | None) -> Config:
-    """The smallest preset that the model fits.
+    """The smallest preset that the model fits; where its heads are too large for all of them, the
+    smallest one that it fits with room for such heads.
 
     Raises
     ------
@@ -34,7 +37,7 @@ def choose_config(checkpoint: Checkpoint, policy: Policy, context: int | None) -
     """
     positions = min(context or checkpoint.shape.context, checkpoint.shape.context)
     reasons = []
-    for config in PRESETS.values():
+    for config in presets_for(checkpoint.shape).values():
         try:
             plan = plan_model(checkpoint, config, policy=policy)
         except HeadraceError as error:

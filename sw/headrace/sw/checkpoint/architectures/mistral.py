@@ -13,7 +13,7 @@ __all__ = ["MISTRAL"]
 def _features(facts: Facts) -> dict[str, Any]:
     return {"activation": facts.choice("hidden_act", "silu", ACTIVATIONS),
             "ropes": (read_rope(facts),),
-            "window_of": layer_windows(facts, facts.count("num_hidden_layers"))}
+            "window_of": layer_windows(facts, facts.layers("num_hidden_layers"))}
 
 
 MISTRAL = Architecture(name="MistralForCausalLM", short="mistral", features=_features,

@@ -3,8 +3,9 @@
 from typing import Any
 
 from ..facts import Facts
+from ..rope import Rope
 from ..rope_facts import read_rope
-from .kind import ACTIVATIONS, Architecture, layer_windows
+from .kind import ACTIVATIONS, Architecture, GGUFForm, gguf_windows, layer_windows
 
 
 __all__ = ["QWEN2", "qwen_windows"]
@@ -14,7 +15,7 @@ def qwen_windows(facts: Facts) -> tuple[int, ...]:
     """Window of each layer: those from `max_window_layers` on, if `use_sliding_window`."""
     if not facts.values.get("use_sliding_window"):
         return ()
-    layers = facts.count("num_hidden_layers")
+    layers = facts.layers("num_hidden_layers")
     if facts.values.get("layer_types") is not None:
         return layer_windows(facts, layers)
     first = facts.values.get("max_window_layers", 28)
@@ -29,5 +30,10 @@ def _features(facts: Facts) -> dict[str, Any]:
             "ropes": (read_rope(facts),), "window_of": qwen_windows(facts)}
 
 
+def _from_gguf(facts: Facts, rope: Rope) -> dict[str, Any]:
+    return {"qkv_bias": True, "ropes": (rope,), "window_of": gguf_windows(facts)}
+
+
 QWEN2 = Architecture(name="Qwen2ForCausalLM", short="qwen2", features=_features,
-                     defaults={"max_position_embeddings": 32768})
+                     defaults={"max_position_embeddings": 32768},
+                     gguf=GGUFForm(name="qwen2", features=_from_gguf))

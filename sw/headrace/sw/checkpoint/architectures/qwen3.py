@@ -3,8 +3,9 @@
 from typing import Any
 
 from ..facts import Facts
+from ..rope import Rope
 from ..rope_facts import read_rope
-from .kind import ACTIVATIONS, Architecture
+from .kind import ACTIVATIONS, Architecture, GGUFForm, gguf_windows
 from .qwen2 import qwen_windows
 
 
@@ -17,5 +18,10 @@ def _features(facts: Facts) -> dict[str, Any]:
             "ropes": (read_rope(facts),), "window_of": qwen_windows(facts)}
 
 
+def _from_gguf(facts: Facts, rope: Rope) -> dict[str, Any]:
+    return {"qk_norm": True, "ropes": (rope,), "window_of": gguf_windows(facts)}
+
+
 QWEN3 = Architecture(name="Qwen3ForCausalLM", short="qwen3", features=_features,
-                     defaults={"head_dim": 128, "max_position_embeddings": 32768})
+                     defaults={"head_dim": 128, "max_position_embeddings": 32768},
+                     gguf=GGUFForm(name="qwen3", features=_from_gguf))

@@ -5,7 +5,7 @@ from typing import Any
 from ..facts import Facts
 from ..rope import Rope
 from ..rope_facts import read_rope
-from .kind import ACTIVATIONS, Architecture, layer_windows
+from .kind import ACTIVATIONS, Architecture, GGUFForm, gguf_windows, layer_windows
 
 
 __all__ = ["SMOLLM3"]
@@ -13,7 +13,7 @@ __all__ = ["SMOLLM3"]
 
 def _features(facts: Facts) -> dict[str, Any]:
     facts.refuse(attention_bias=False, mlp_bias=False)
-    layers = facts.count("num_hidden_layers")
+    layers = facts.layers("num_hidden_layers")
     rotated = facts.values.get("no_rope_layers")
     if rotated is None:
         every = facts.count("no_rope_layer_interval", 4)
@@ -29,6 +29,14 @@ def _features(facts: Facts) -> dict[str, Any]:
             "window_of": layer_windows(facts, layers) if sliding else ()}
 
 
+def _from_gguf(facts: Facts, rope: Rope) -> dict[str, Any]:
+    # The files do not say which layers are rotated: all but every fourth.
+    layers = facts.layers("block_count")
+    return {"ropes": (rope, Rope(kind="none")), "window_of": gguf_windows(facts),
+            "rope_of": tuple(int((layer + 1) % 4 == 0) for layer in range(layers))}
+
+
 SMOLLM3 = Architecture(name="SmolLM3ForCausalLM", short="smollm3", features=_features,
                        defaults={"num_key_value_heads": 4, "tie_word_embeddings": True,
-                                 "rope_theta": 2000000.0})
+                                 "rope_theta": 2000000.0},
+                       gguf=GGUFForm(name="smollm3", features=_from_gguf, permuted=True))
