@@ -2,15 +2,16 @@
 
 from headrace.sw.errors import HeadraceError
 
-from . import ulx3s
-from .board import Board, Link, Memory, Pins
+from . import butterstick, kv260, orangecrab, pynq_z2, ulx3s, zcu104
+from .board import Board, Link, Memory, Pins, Processor
 
 
-__all__ = ["BOARDS", "Board", "Link", "Memory", "Pins", "find_board"]
+__all__ = ["BOARDS", "Board", "Link", "Memory", "Pins", "Processor", "find_board"]
 
 
 #: Every board, by name.
-BOARDS: dict[str, Board] = {module.BOARD.name: module.BOARD for module in (ulx3s,)}
+BOARDS: dict[str, Board] = {module.BOARD.name: module.BOARD for module in (
+    ulx3s, orangecrab, butterstick, kv260, zcu104, pynq_z2)}
 
 
 def find_board(name: str) -> Board:

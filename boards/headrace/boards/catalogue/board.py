@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from headrace.hw.config import PRESETS, Config
 
 
-__all__ = ["Board", "Link", "Memory", "Pins"]
+__all__ = ["Board", "Link", "Memory", "Pins", "Processor"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,9 @@ class Memory:
         Clock of the controller to clock of the DRAM, as LiteDRAM writes it: ``1:1``, ``1:2``.
     options : dict of str to int or str
         Further keys of ``litedram_gen``.
+    port_bits : int
+        Width of the one port that the accelerator's goes to, in bits per clock of the accelerator;
+        0 where the port is made as wide as the accelerator's.
     """
 
     kind: str
@@ -84,6 +87,7 @@ class Memory:
     phy: str = ""
     rate: str = ""
     options: dict[str, int | str] = field(default_factory=dict)
+    port_bits: int = 0
 
     @property
     def peak_bytes(self) -> float:
@@ -111,6 +115,31 @@ class Link:
     title: str
     url: str
     baud: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor:
+    """Processor system of a part, which has the memory and carries the driver.
+
+    Parameters
+    ----------
+    kind : str
+        Its IP in Vivado: ``zynq_ultra_ps_e`` or ``processing_system7``.
+    board_part : str
+        Pattern of the board's definition in Vivado, whose settings it takes.
+    control_base : int
+        Address of the accelerator's registers.
+    memory_base : int
+        Address of memory byte 0 of the accelerator: a range that Linux leaves alone.
+    reserve : str
+        Argument of the Linux kernel that makes it do so.
+    """
+
+    kind: str
+    board_part: str
+    control_base: int
+    memory_base: int
+    reserve: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +176,10 @@ class Board:
         Fields of :class:`headrace.hw.config.Config` that differ from the preset.
     pack : tuple of str
         Options of ecppack.
+    processor : Processor or None
+        Processor system with the memory; None if the part has none.
+    presets : tuple of str
+        Presets that the board is meant for, `preset` among them; empty for that one alone.
     source : str
         Where pins come from.
     notes : tuple of str
@@ -169,20 +202,25 @@ class Board:
     loader: tuple[str, ...] = ()
     changes: dict[str, int] = field(default_factory=dict)
     pack: tuple[str, ...] = ()
+    processor: Processor | None = None
+    presets: tuple[str, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = ()
 
     @property
     def config(self) -> Config:
         """Configuration of the accelerator on this board."""
-        return dataclasses.replace(
-            PRESETS[self.preset], name=self.name, clk_hz=self.clk_hz, memory=self.memory.dram,
-            memory_bytes=self.memory.size_bytes, **self.changes)
+        return self.fit(dataclasses.replace(PRESETS[self.preset], name=self.name, **self.changes))
+
+    def fit(self, config: Config) -> Config:
+        """A configuration with clock and memory of this board."""
+        return dataclasses.replace(config, clk_hz=self.clk_hz, memory=self.memory.dram,
+                                   memory_bytes=self.memory.size_bytes)
 
     @property
     def vivado(self) -> bool:
         """Whether the vendor's tools build it, from a generated project."""
-        return self.link.kind == "ps"
+        return self.processor is not None
 
     def port(self, name: str) -> Pins:
         """The pins of a port of the top.
