@@ -25,6 +25,8 @@ __all__ = ["Build", "TimingMissed", "build_bitstream"]
 class TimingMissed(HeadraceError):
     """Place and route has ended and a clock misses its goal; there is no bitstream."""
 
+    exit_code = 1
+
     def __init__(self, build: "Build"):
         self.build = build
         missed = ", ".join(f"{clock.name}: {clock.fmax_mhz:.1f} MHz of {clock.goal_mhz:g}"
