@@ -96,4 +96,4 @@ class Platform(LatticePlatform):
         """The pins of a port of the board."""
         pins = self.board.port(name)
         self.ports[name] = ioport = IOPort(len(pins.sites), name=name)
-        return io.SingleEndedPort(ioport, direction={"i": "i", "o": "o", "io": "io"}[pins.direction])
+        return io.SingleEndedPort(ioport, direction=pins.direction)

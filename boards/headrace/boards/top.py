@@ -8,6 +8,7 @@ import re
 
 from amaranth import *
 from amaranth.back import verilog
+from amaranth.hdl import Fragment
 from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out, connect, flipped
