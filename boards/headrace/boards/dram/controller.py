@@ -65,27 +65,31 @@ class SdrController(wiring.Component):
         m.submodules.start = start = Start(facts["start"], facts["a_bits"], facts["ba_bits"])
         m.d.comb += self.ready.eq(start.done)
 
-        # LiteDRAM loses responses of writes that find its buffer full: no more are let in.
+        # LiteDRAM loses responses of writes that find its buffer full: no more are let in. While
+        # it is held in reset it says ready, and loses what it takes.
         owed = Signal(range(facts["buffer_words"] + 1))
-        room = Signal()
-        awready = Signal()
-        m.d.comb += [room.eq(owed != facts["buffer_words"]),
-                     self.axi.awready.eq(awready & room)]
+        allowed = {"aw": start.done & (owed != facts["buffer_words"]), "w": start.done,
+                   "ar": start.done}
+        valid, ready = {}, {}
+        for channel, condition in allowed.items():
+            valid[channel] = getattr(self.axi, f"{channel}valid") & condition
+            ready[channel] = Signal(name=f"{channel}ready")
+            m.d.comb += getattr(self.axi, f"{channel}ready").eq(ready[channel] & condition)
         m.d.sync += owed.eq(owed + (self.axi.awvalid & self.axi.awready)
                             - (self.axi.bvalid & self.axi.bready))
 
-        channels = {"i": ("awaddr", "awlen", "awsize", "awburst", "awid", "wvalid", "wdata",
-                          "wstrb", "wlast", "bready", "arvalid", "araddr", "arlen", "arsize",
-                          "arburst", "arid", "rready"),
-                    "o": ("wready", "bvalid", "bid", "bresp", "arready", "rvalid", "rid", "rdata",
-                          "rresp", "rlast")}
+        channels = {"i": ("awaddr", "awlen", "awsize", "awburst", "awid", "wdata", "wstrb",
+                          "wlast", "bready", "araddr", "arlen", "arsize", "arburst", "arid",
+                          "rready"),
+                    "o": ("bvalid", "bid", "bresp", "rvalid", "rid", "rdata", "rresp", "rlast")}
         pins = {f"o_sdram_{name}": getattr(self.pins, name)
                 for name in ("a", "ba", "cs_n", "ras_n", "cas_n", "we_n", "cke", "dm", "dq_o",
                              "dq_oe")}
         m.submodules.litedram = Instance(
             "litedram", i_clk=ClockSignal(), i_rst=ResetSignal(), i_hold=~start.done,
             **({"i_clk2x": ClockSignal("fast")} if facts["ratio"] == 2 else {}),
-            i_axi_awvalid=self.axi.awvalid & room, o_axi_awready=awready,
+            **{f"i_axi_{channel}valid": valid[channel] for channel in allowed},
+            **{f"o_axi_{channel}ready": ready[channel] for channel in allowed},
             **{f"{side}_axi_{name}": getattr(self.axi, name)
                for side, names in channels.items() for name in names},
             **{f"i_start_{name}": start.command[name]
