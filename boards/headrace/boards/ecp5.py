@@ -17,7 +17,7 @@ __all__ = ["PllDividers", "Platform", "make_pll", "pll_dividers"]
 
 #: Ranges of the PLL in Hz: oscillator, and phase detector.
 _VCO = (400_000_000, 800_000_000)
-_DETECTOR = (8_000_000, 400_000_000)
+_DETECTOR = (3_125_000, 400_000_000)
 
 
 @dataclass(frozen=True)
@@ -96,4 +96,4 @@ class Platform(LatticePlatform):
         """The pins of a port of the board."""
         pins = self.board.port(name)
         self.ports[name] = ioport = IOPort(len(pins.sites), name=name)
-        return io.SingleEndedPort(ioport, direction={"i": "i", "o": "o", "io": "io"}[pins.direction])
+        return io.SingleEndedPort(ioport, direction=pins.direction)

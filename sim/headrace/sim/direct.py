@@ -120,4 +120,4 @@ class DirectDevice(SimDevice):
 
     def replica(self) -> None:
         """There is none: a check compares memories only."""
-        return None
+        return

@@ -1,8 +1,10 @@
 """Bridges between AXI4 ports of different widths, against an array of bytes."""
 
+import contextlib
 import random
 
 import pytest
+from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from headrace.hw.bridge import Narrow, Widen, make_bridge
@@ -23,6 +25,10 @@ def test_bad_widths():
         make_bridge(32, 128, 32, 32, max_beats=128)
 
 
+class Finished(Exception):
+    """The initiator is done; the far side waits for nothing more."""
+
+
 class Bench:
     """Random bursts from one side, a memory of bytes that answers in order on the other."""
 
@@ -33,8 +39,16 @@ class Bench:
         self.beat, self.far = i_bits // 8, o_bits // 8
         self.memory = bytearray(self.rng.randbytes(SIZE))
         self.expected = bytearray(self.memory)
-        self.read_bursts, self.write_beats, self.responses = [], [], []
         self.done = 0
+
+    async def handshake(self, ctx, condition, *values):
+        for _ in range(MAX_CYCLES):
+            _, _, there, *found = await ctx.tick().sample(condition, *values)
+            if there:
+                return found
+            if self.done:
+                raise Finished
+        raise AssertionError(f"no handshake in {MAX_CYCLES} cycles")
 
     async def send(self, ctx, port, channel, **payload):
         while self.rng.random() < self.stalls:
@@ -42,15 +56,15 @@ class Bench:
         for name, value in payload.items():
             ctx.set(getattr(port, channel + name), value)
         ctx.set(getattr(port, f"{channel}valid"), 1)
-        await ctx.tick().until(getattr(port, f"{channel}ready"))
+        await self.handshake(ctx, getattr(port, f"{channel}ready"))
         ctx.set(getattr(port, f"{channel}valid"), 0)
 
     async def receive(self, ctx, port, channel, *names):
         while self.rng.random() < self.stalls:
             await ctx.tick()
         ctx.set(getattr(port, f"{channel}ready"), 1)
-        values = await ctx.tick().sample(*(getattr(port, channel + name) for name in names)
-                                         ).until(getattr(port, f"{channel}valid"))
+        values = await self.handshake(ctx, getattr(port, f"{channel}valid"),
+                                      *(getattr(port, channel + name) for name in names))
         ctx.set(getattr(port, f"{channel}ready"), 0)
         return values
 
@@ -67,7 +81,8 @@ class Bench:
             ident = self.rng.randrange(8)
             # Bits above the memory's address are dropped.
             high = self.rng.randrange(1 << 8) << 32
-            common = dict(addr=addr | high, len=beats - 1, size=size, burst=1, id=ident)
+            common = {"addr": addr | high, "len": beats - 1, "size": size, "burst": 1,
+                      "id": ident}
             if index % 2:
                 await self.send(ctx, i, "ar", **common)
                 for beat in range(beats):
@@ -81,13 +96,14 @@ class Bench:
                 await self.send(ctx, i, "aw", **common)
                 for beat in range(beats):
                     data = self.rng.randbytes(self.beat)
-                    strb = self.rng.choice((0, (1 << self.beat) - 1, self.rng.getrandbits(self.beat)))
+                    strb = self.rng.choice((0, (1 << self.beat) - 1,
+                                            self.rng.getrandbits(self.beat)))
                     for byte in range(self.beat):
                         if strb >> byte & 1:
                             self.expected[addr + beat * self.beat + byte] = data[byte]
                     await self.send(ctx, i, "w", data=int.from_bytes(data, "little"), strb=strb,
                                     last=int(beat == beats - 1))
-                assert await self.receive(ctx, i, "b", "id", "resp") == (ident, 0)
+                assert await self.receive(ctx, i, "b", "id", "resp") == [ident, 0]
                 assert self.memory == self.expected
         self.done += 1
 
@@ -98,48 +114,53 @@ class Bench:
         return 2 if begin < 3072 and begin + width > 2048 else 0
 
     async def answer_reads(self, ctx):
-        o = self.dut.o
-        while True:
-            addr, length, size, burst, ident = await self.receive(
-                ctx, o, "ar", "addr", "len", "size", "burst", "id")
-            assert (1 << size, burst, addr % self.far) == (self.far, 1, 0)
-            for beat in range(length + 1):
-                place = addr + beat * self.far
-                assert place + self.far <= SIZE
-                part = self.memory[place:place + self.far]
-                await self.send(ctx, o, "r", data=int.from_bytes(part, "little"), id=ident,
-                                resp=2 if 2048 <= place < 3072 else 0, last=int(beat == length))
+        with contextlib.suppress(Finished):
+            while True:
+                await self.answer_read(ctx, self.dut.o)
+
+    async def answer_read(self, ctx, o):
+        addr, length, size, burst, ident = await self.receive(
+            ctx, o, "ar", "addr", "len", "size", "burst", "id")
+        assert (1 << size, burst, addr % self.far) == (self.far, 1, 0)
+        for beat in range(length + 1):
+            place = addr + beat * self.far
+            assert place + self.far <= SIZE
+            part = self.memory[place:place + self.far]
+            await self.send(ctx, o, "r", data=int.from_bytes(part, "little"), id=ident,
+                            resp=2 if 2048 <= place < 3072 else 0, last=int(beat == length))
 
     async def answer_writes(self, ctx):
-        o = self.dut.o
-        while True:
-            addr, length, size, burst, ident = await self.receive(
-                ctx, o, "aw", "addr", "len", "size", "burst", "id")
-            assert (1 << size, burst, addr % self.far) == (self.far, 1, 0)
-            for beat in range(length + 1):
-                data, strb, last = await self.receive(ctx, o, "w", "data", "strb", "last")
-                assert last == (beat == length)
-                for byte, value in enumerate(data.to_bytes(self.far, "little")):
-                    if strb >> byte & 1:
-                        self.memory[addr + beat * self.far + byte] = value
-            await self.send(ctx, o, "b", id=ident, resp=0)
+        with contextlib.suppress(Finished):
+            while True:
+                await self.answer_write(ctx, self.dut.o)
 
-    async def watch(self, ctx):
-        for _ in range(MAX_CYCLES):
-            if self.done:
-                return
-            await ctx.tick()
-        raise AssertionError(f"not done in {MAX_CYCLES} cycles")
+    async def answer_write(self, ctx, o):
+        addr, length, size, burst, ident = await self.receive(
+            ctx, o, "aw", "addr", "len", "size", "burst", "id")
+        assert (1 << size, burst, addr % self.far) == (self.far, 1, 0)
+        for beat in range(length + 1):
+            data, strb, last = await self.receive(ctx, o, "w", "data", "strb", "last")
+            assert last == (beat == length)
+            for byte, value in enumerate(data.to_bytes(self.far, "little")):
+                if strb >> byte & 1:
+                    self.memory[addr + beat * self.far + byte] = value
+        await self.send(ctx, o, "b", id=ident, resp=0)
 
     def run(self):
-        simulator = Simulator(self.dut)
+        # Wires alone have no clock.
+        top = Module()
+        top.submodules.dut = self.dut
+        top.d.sync += Signal().eq(1)
+        simulator = Simulator(top)
         simulator.add_clock(1e-6)
-        simulator.add_testbench(self.initiate)
-        simulator.add_testbench(self.answer_reads, background=True)
-        simulator.add_testbench(self.answer_writes, background=True)
-        simulator.add_testbench(self.watch)
+        for process in self.processes:
+            simulator.add_testbench(process)
         simulator.run()
         assert self.done == 1
+
+    @property
+    def processes(self):
+        return self.initiate, self.answer_reads, self.answer_writes
 
 
 @pytest.mark.parametrize("stalls", (0.0, 0.4))
@@ -165,15 +186,9 @@ class Pipelined(Bench):
             assert data.to_bytes(self.beat, "little") == self.memory[place:place + self.beat]
         self.done += 1
 
-    def run(self):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-        for process in (self.initiate, self.collect):
-            simulator.add_testbench(process)
-        simulator.add_testbench(self.answer_reads, background=True)
-        simulator.add_testbench(self.watch)
-        simulator.run()
-        assert self.done == 1
+    @property
+    def processes(self):
+        return self.initiate, self.collect, self.answer_reads
 
 
 @pytest.mark.parametrize("i_bits, o_bits", ((32, 16), (64, 128)))

@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 
 __all__ = ["CommandLayout", "Start"]

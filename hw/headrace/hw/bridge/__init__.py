@@ -1,7 +1,7 @@
 """Between AXI4 ports of different widths."""
 
-from .same import Same
 from .narrow import Narrow
+from .same import Same
 from .widen import Widen
 
 
