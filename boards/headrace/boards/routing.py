@@ -8,7 +8,7 @@ from headrace.sw.errors import HeadraceError
 
 from .catalogue import Board
 from .placement import progress_of
-from .tools import Progress, find_tool, run_tool
+from .tools import Progress, ToolCrashed, find_tool, run_tool
 
 
 __all__ = ["Clock", "Routing", "load_routing", "options", "read_report", "route"]
@@ -23,6 +23,9 @@ _PARTS = {"LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "LFE5U-85F": "--85k",
 _KINDS = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "MULT18X18D": "DSP 18x18",
           "DP16KD": "block RAM 18 Kb", "TRELLIS_IO": "pins", "EHXPLLL": "PLL",
           "DQSBUFM": "DQS buffer"}
+
+#: Runs of nextpnr until its crashes are given up on.
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +128,27 @@ def route(board: Board, folder: Path, *, clk_hz: int, seed: int = 1,
                "board.lpf", "--textcfg", "board.config", "--freq", f"{clk_hz / 1e6:g}", "--seed",
                str(seed), "--timing-allow-fail", "--report", "report.json", "--log",
                "nextpnr.log"]
-    seconds = run_tool("nextpnr", command, folder, "nextpnr.log", progress_of, progress=progress)
+    seconds = _run(command, folder, progress)
     result = read_report(json.loads((folder / "report.json").read_text(encoding="utf-8")), seed,
                          seconds)
     (folder / "routing.json").write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
     return result
+
+
+def _run(command: list[str], folder: Path, progress: Progress) -> float:
+    # nextpnr-ecp5 0.11.1 crashes in about half of all runs with inputs that have a reference
+    # voltage, those of DDR3, when it writes the configuration. What it has written before cannot
+    # be used without it, but the same run may end well.
+    for attempt in range(_ATTEMPTS):
+        try:
+            return run_tool("nextpnr", command, folder, "nextpnr.log", progress_of,
+                            progress=progress)
+        except ToolCrashed:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+            (folder / "nextpnr.log").unlink(missing_ok=True)
+            progress("nextpnr: crashed, once more")
+    raise AssertionError
 
 
 def load_routing(path: Path) -> Routing:
