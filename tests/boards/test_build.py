@@ -208,16 +208,28 @@ def test_reports_of_several_clocks():
         "critical_paths": [path("posedge $glbnet$clk", "posedge $glbnet$clk", "a", "b", "b", "c"),
                            path("posedge fast", "posedge fast", "d", "e"),
                            path("posedge fast", "posedge $glbnet$clk", "x", "y"),
+                           path("posedge $glbnet$clk", "posedge pads", "x", "z"),
                            path("<async>", "<async>", "x", "y")],
         "utilization": {"TRELLIS_COMB": {"used": 7, "available": 10},
                         "DCUA": {"used": 1, "available": 2}}}
-    result = routing.read_report(report, 3, 2.04)
+    result = routing.read_report(report, 3, 2.04, 150.0)
     assert [(clock.name, clock.met) for clock in result.clocks] == [("clk", True), ("fast", False)]
     assert result.clocks[0].path == ["a", "b", "c"] and result.clocks[1].path == ["d", "e"]
     assert (result.clocks[0].logic_ns, result.clocks[0].routing_ns) == (4.0, 2.0)
+    crossing, pads = result.crossings
+    assert (crossing.start, crossing.end, crossing.path) == ("fast", "clk", ["x", "y"])
+    # Held to a period of the faster clock.
+    assert (crossing.delay_ns, crossing.limit_ns, crossing.met) == (1.0, 10.0, True)
+    # A clock without a path of its own is in no list: its goal is the DRAM's.
+    assert (pads.start, pads.end, pads.limit_ns) == ("clk", "pads", 6.667)
+    slow = dataclasses.replace(crossing, delay_ns=10.1)
+    assert result.missed == ["fast: 90.0 MHz of 100"]
+    assert dataclasses.replace(result, clocks=result.clocks[:1], crossings=[slow]).missed == [
+        "fast to clk: 10.1 ns, at most 10.0"]
+    assert dataclasses.replace(result, clocks=result.clocks[:1]).met
     assert not result.met and result.used == {"LUT4": 7} and result.seconds == 2.0
     with pytest.raises(HeadraceError, match="nextpnr reports no clock"):
-        routing.read_report({**report, "fmax": {}}, 1, 0)
+        routing.read_report({**report, "fmax": {}}, 1, 0, 150.0)
 
 
 def test_parts_of_nextpnr():

@@ -29,10 +29,9 @@ class TimingMissed(HeadraceError):
 
     def __init__(self, build: "Build"):
         self.build = build
-        missed = ", ".join(f"{clock.name}: {clock.fmax_mhz:.1f} MHz of {clock.goal_mhz:g}"
-                           for clock in build.routing.clocks if not clock.met)
-        super().__init__(f"{build.board}: timing is not met ({missed}). Try another --seed, or "
-                         f"take the bitstream as it is with --allow-timing-failure")
+        super().__init__(f"{build.board}: timing is not met ({', '.join(build.routing.missed)}). "
+                         f"Try another --seed, or take the bitstream as it is with "
+                         f"--allow-timing-failure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +75,9 @@ class Build:
         """Everything, as plain data for JSON."""
         found = asdict(self)
         found["routing"]["met"] = self.routing.met
-        for clock, plain in zip(self.routing.clocks, found["routing"]["clocks"]):
-            plain["met"] = clock.met
+        for kind in ("clocks", "crossings"):
+            for item, plain in zip(getattr(self.routing, kind), found["routing"][kind]):
+                plain["met"] = item.met
         return found
 
 

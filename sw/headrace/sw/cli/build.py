@@ -88,6 +88,10 @@ def _print(result, folder: Path) -> None:
         clocks.add_row(clock.name, f"{clock.goal_mhz:g}", f"{clock.fmax_mhz:.1f}",
                        "met" if clock.met else "missed")
     console.print("", clocks)
+    for crossing in routing.crossings:
+        console.print(f"{crossing.start} to {crossing.end}: {crossing.delay_ns:.1f} ns, at most "
+                      f"{crossing.limit_ns:.1f}: {'met' if crossing.met else 'missed'}",
+                      highlight=False, markup=False)
     for clock in routing.clocks:
         console.print(f"\nSlowest path of {clock.name}, {clock.logic_ns:.1f} ns in cells and "
                       f"{clock.routing_ns:.1f} ns between them:", highlight=False, markup=False)
