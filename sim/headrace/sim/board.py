@@ -140,6 +140,11 @@ class BoardSimulation:
         """Bytes that have not arrived at the board."""
         return self._library.headrace_board_unsent(self._loop)
 
+    @property
+    def received(self) -> int:
+        """Bytes from the board that wait to be read."""
+        return self._library.headrace_board_received(self._loop)
+
     def run(self, max_cycles: int, received: int = 0,
             progress: Callable[[int], None] | None = None) -> bool:
         """Run for so many cycles, or until so many bytes wait to be read; whether they do.
@@ -163,7 +168,7 @@ class BoardSimulation:
 
     def read(self, size: int, max_cycles: int) -> bytes:
         """Bytes from the board: `size` of them, or those that came within `max_cycles`."""
-        if self._library.headrace_board_received(self._loop) < size:
+        if self.received < size and max_cycles:
             self.run(max_cycles, received=size)
         buffer = (ctypes.c_uint8 * size)()
         count = self._library.headrace_board_take(self._loop, buffer, size)
