@@ -10,7 +10,7 @@ from headrace.sw.errors import HeadraceError
 from headrace.sw.links.board import BoardDevice
 from headrace.sw.links.uart import UartBus
 
-from .board import BIT_CYCLES, BoardSimulation
+from .board import BIT_CYCLES, BoardSimulation, build_simulator
 
 
 __all__ = ["SimulatedBoard", "SimulatedPort", "SimulatedUart"]
@@ -110,6 +110,10 @@ class SimulatedBoard(BoardDevice):
             raise HeadraceError(f"sim:{self._board.name}: the device is not open: use it as a "
                                 f"context manager")
         return self._simulation
+
+    def build(self) -> None:
+        """Build the simulator, unless the cache has it; opening does that as well."""
+        build_simulator(self._board, self.config)
 
     def open(self) -> None:
         if self._simulation is None:
