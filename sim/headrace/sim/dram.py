@@ -21,7 +21,8 @@ _PLACES = ("row", "bank", "column", "group")
 _NATIVE = ("burst", "rcd", "rp", "rp_all", "ras", "rc", "cl", "cwl", "ccd_s", "ccd_l", "rrd_s",
            "rrd_l", "faw", "rtp", "wr", "wtr_s", "wtr_l", "turn", "refi", "rfc", "row_command",
            "column_command", "precharge_command", "separate_buses", "fold", "read_queue",
-           "write_queue", "write_high", "write_low", "read_buffer", "controller", "starve", "idle")
+           "write_queue", "write_high", "write_low", "read_buffer", "controller", "starve", "idle",
+           "serial")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,9 @@ class Dram:
         Clocks after which a request stops younger ones that keep its bank at another row.
     idle : int
         Clocks without a read after which writes go that are fewer than `write_high`.
+    serial : int
+        Not 0: accesses go in the order of the requests, and banks take turns: so many clocks from
+        the last access of one bank to the first command for another.
     """
 
     name: str
@@ -125,6 +129,7 @@ class Dram:
     controller: int
     starve: int = 512
     idle: int = 32
+    serial: int = 0
 
     def __post_init__(self):
         for field in fields(self):

@@ -80,8 +80,8 @@ def write(spec: ControllerSpec) -> tuple[str, dict]:
 
     Ports of SDR SDRAM: ``clk`` and, at half rate, ``clk2x``, twice as fast and in phase; ``rst``
     of the PHY; ``hold``, reset of the controller while ``start_*`` has the chip; ``axi_*``;
-    ``sdram_*``. Of DDR3: ``axi_*``, ``ready``, those of :func:`headrace.boards.dram.ddr3.add_clocks`
-    (``clk`` and ``rst`` with the model), of ``add_registers``, and ``ddram_*``.
+    ``sdram_*``. Of DDR3: ``axi_*``, ``ready``, ``ddram_*``, and those of ``add_clocks`` (``clk``
+    and ``rst`` with the model) and ``add_registers`` of :mod:`headrace.boards.dram.ddr3`.
     """
     chip = _module(spec)
     top = Module()

@@ -37,15 +37,13 @@ class Bone(wiring.Component):
         One access at a time.
     timed_out, failed : ``Out(1)``
         Pulses: a command was given up, an access was answered with an error.
-    address : ``Out(32)``
-        Address of the access, with `failed`.
     """
     def __init__(self, timeout: int):
         self._timeout = timeout
         super().__init__({
             "i": In(stream.Signature(8)), "o": Out(stream.Signature(8)),
             "bus": Out(AXI4LiteSignature(32)),
-            "timed_out": Out(1), "failed": Out(1), "address": Out(32),
+            "timed_out": Out(1), "failed": Out(1),
         })
 
     def elaborate(self, platform):
@@ -60,8 +58,7 @@ class Bone(wiring.Component):
         shifted = Cat(self.i.payload, data[:24])
 
         m.d.comb += [
-            self.address.eq(Cat(C(0, 2), word)), bus.awaddr.eq(self.address),
-            bus.araddr.eq(self.address), bus.wstrb.eq(0b1111),
+            bus.awaddr.eq(Cat(C(0, 2), word)), bus.araddr.eq(bus.awaddr), bus.wstrb.eq(0b1111),
             self.o.payload.eq(data[24:]),
         ]
         with m.If(bus.awready):

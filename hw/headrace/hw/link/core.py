@@ -109,12 +109,11 @@ class BoardCore(wiring.Component):
             registers.irq.eq(accelerator.irq),
             registers.framing.eq(receiver.framing), registers.overrun.eq(receiver.overrun),
             registers.timeout.eq(bone.timed_out), registers.bus.eq(bone.failed),
-            registers.bus_addr.eq(bone.address),
             # Without memory nothing would ever end.
             test.operation.eq(Mux(self.memory_ready, registers.operation, 0)),
             *(getattr(test, name).eq(getattr(registers, name))
-              for name in ("word", "words", "seed", "lfsr")),
+              for name in ("lfsr", "load", "data")),
             *(getattr(registers, name).eq(getattr(test, name))
-              for name in ("busy", "failed", "left", "errors", "bad_word", "crc")),
+              for name in ("busy", "failed", "word", "left", "value", "result", "bad_word")),
         ]
         return m

@@ -57,28 +57,25 @@ BOARD_REGISTERS = {register.name: register for register in (
     Register("clk_hz", 0x008, "ro", "Clock of the accelerator and of the link, in Hz."),
     Register("uart_baud", 0x00c, "ro", "Bits per second of the UART."),
     Register("memory_kib", 0x010, "ro", "Size of the memory, in KiB."),
-    Register("status", 0x014, "ro", "State. `stuck`: the memory owes the window an answer.",
+    Register("status", 0x014, "ro", "State. `stuck`: the memory owes the window an answer. "
+             "`failed`: memory answered the last operation of the memory test with an error.",
              {"memory_ready": (0, 1), "stuck": (1, 1), "irq": (2, 1), "busy": (3, 1),
               "failed": (4, 1)}),
-    Register("scratch", 0x018, "rw", "Holds what was written; 0 after a reset of the board."),
-    Register("link_errors", 0x01c, "ro", "Errors of the link since the reset, each count up to "
-             "255: bytes without a stop bit, bytes that came too early, commands that were "
+    Register("link_errors", 0x018, "ro", "Errors of the link since the reset, each count up to "
+             "15: bytes without a stop bit, bytes that came too early, commands that were "
              "forgotten, accesses that were answered with an error.",
-             {"framing": (0, 8), "overrun": (8, 8), "timeout": (16, 8), "bus": (24, 8)}),
-    Register("bus_error_addr", 0x020, "ro", "Address of the last access of the link that was "
-             "answered with an error."),
-    Register("test_control", 0x040, "w1", "Start an operation on memory; ignored while one lasts. "
-             "1 fills, 2 checks, 3 computes a CRC-32.", {"operation": (0, 2)}),
-    Register("test_addr", 0x044, "rw", "First byte of memory, a multiple of 4."),
-    Register("test_words", 0x048, "rw", "Words of 4 bytes."),
-    Register("test_seed", 0x04c, "rw", "First word of the pattern; with the pattern of an LFSR "
-             "not 0."),
-    Register("test_pattern", 0x050, "rw", "0: all words are `test_seed`. 1: each word follows from "
-             "the one before, as an LFSR.", {"lfsr": (0, 1)}),
-    Register("test_left", 0x054, "ro", "Words that are left to do."),
-    Register("test_errors", 0x058, "ro", "Words that the last check found different."),
-    Register("test_bad_addr", 0x05c, "ro", "Address of the first of them."),
-    Register("test_crc", 0x060, "ro", "CRC-32 of the last range, as zlib computes it."),
+             {"framing": (0, 4), "overrun": (4, 4), "timeout": (8, 4), "bus": (12, 4)}),
+    Register("test_control", 0x020, "w1", "Start an operation on memory; ignored while one lasts. "
+             "1 fills, 2 checks, 3 computes a CRC-32. The pattern: with `lfsr` each word follows "
+             "from the one before, otherwise all are `test_seed`.",
+             {"operation": (0, 2), "lfsr": (2, 1)}),
+    Register("test_addr", 0x024, "rw", "First byte of memory, a multiple of 4. It, `test_words` "
+             "and `test_seed` go along with the operation, and must not be written meanwhile."),
+    Register("test_words", 0x028, "rw", "Words of 4 bytes that are left to do."),
+    Register("test_seed", 0x02c, "rw", "Next word of the pattern; for an LFSR not 0."),
+    Register("test_result", 0x030, "ro", "Of a CRC: CRC-32 of the range, as zlib computes it. Of a "
+             "check: words that were different."),
+    Register("test_bad_addr", 0x034, "ro", "Address of the first of them."),
 )}
 
 

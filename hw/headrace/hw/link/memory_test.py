@@ -12,7 +12,7 @@ from .pattern import SHIFTS, crc_terms
 __all__ = ["BURST_BEATS", "MemoryTest"]
 
 
-#: Beats of the longest burst. Bursts end at multiples of it, so none crosses a multiple of 4096.
+#: Beats of the longest burst.
 BURST_BEATS = 16
 
 WORD_BITS = 30
@@ -22,7 +22,8 @@ class MemoryTest(wiring.Component):
     """Operations on a range of words of 32 bits, see :data:`.map.OPERATIONS`.
 
     One burst at a time, one word per cycle: less than a port can do, and enough for the bandwidth
-    of a small memory. All parameters are sampled at the start.
+    of a small memory. Bursts have :data:`BURST_BEATS` beats from multiples of so many on, and one
+    beat elsewhere, so that none crosses a multiple of 4096.
 
     Parameters
     ----------
@@ -35,25 +36,25 @@ class MemoryTest(wiring.Component):
     -------
     axi : ``Out(AXI4Signature(addr_bits, data_bits))``
         Memory. Read data are taken as fast as words are checked.
-    operation : ``In(2)``
-        Start, if it is not 0 and nothing is `busy`.
-    word, words : ``In(30)``
-        First word and number of words.
-    seed, lfsr : ``In(32)``, ``In(1)``
-        Pattern: the seed itself in each word, or what follows from it.
+    operation, lfsr : ``In(2)``, ``In(1)``
+        Start, if it is not 0 and nothing is `busy`. Pattern: the value itself in each word, or
+        what follows from it.
+    load, data : ``In(3)``, ``In(32)``
+        Set `word`, shifted to a byte address, `left` or `value`; ignored while `busy`.
     busy, failed : ``Out(1)``
         An operation lasts; memory answered with an error since the start.
-    left, errors, bad_word, crc : ``Out``
-        Words to do; words that differed, and the first of them; CRC-32. The CRC is that of the
-        last range of a "crc"; the others leave it alone.
+    word, left, value : ``Out``
+        Next word, words to do, next word of the pattern.
+    result, bad_word : ``Out``
+        CRC-32, or words that differed, and the first of them.
     """
     def __init__(self, addr_bits: int, data_bits: int, id_: int):
         self._id = id_
         super().__init__({
             "axi": Out(AXI4Signature(addr_bits, data_bits)),
-            "operation": In(2), "word": In(WORD_BITS), "words": In(WORD_BITS), "seed": In(32),
-            "lfsr": In(1), "busy": Out(1), "failed": Out(1), "left": Out(WORD_BITS),
-            "errors": Out(32), "bad_word": Out(WORD_BITS), "crc": Out(32),
+            "operation": In(2), "lfsr": In(1), "load": In(3), "data": In(32),
+            "busy": Out(1), "failed": Out(1), "word": Out(WORD_BITS), "left": Out(WORD_BITS),
+            "value": Out(32), "result": Out(32), "bad_word": Out(WORD_BITS),
         })
 
     def elaborate(self, platform):
@@ -65,52 +66,53 @@ class MemoryTest(wiring.Component):
 
         operation = Signal(2)
         is_fill = operation == OPERATIONS["fill"]
-        word = Signal(WORD_BITS)         # address of the next word
-        value, lfsr = Signal(32), Signal()
-        register = Signal(32)            # of the CRC
+        is_crc = operation == OPERATIONS["crc"]
+        lfsr = Signal()
+        register = Signal(32)            # of the CRC; or errors
         skip = Signal(range(lanes))      # lanes before the first word
         lane = Signal(range(lanes))
         beats = Signal(range(BURST_BEATS))           # of the burst, after this one
-        length = Signal(range(BURST_BEATS))          # of the burst, less 1
-        first = Signal(WORD_BITS - lane_bits)        # its first beat
+        is_long = Signal()
+        first = Signal(WORD_BITS - lane_bits)        # first beat of the burst
         beat = Signal(len(axi.wdata))
         strobes = Signal(len(axi.wstrb))
 
-        beat_addr = word[lane_bits:]
-        in_burst = beat_addr[:4]
+        length = Mux(is_long, BURST_BEATS - 1, 0)
         m.d.comb += [
             axi.awaddr.eq(Cat(C(0, size), first)), axi.araddr.eq(axi.awaddr),
             axi.awlen.eq(length), axi.arlen.eq(length),
             axi.awsize.eq(size), axi.arsize.eq(size), axi.awburst.eq(1), axi.arburst.eq(1),
             axi.awid.eq(self._id), axi.arid.eq(self._id),
             axi.wdata.eq(beat), axi.wstrb.eq(strobes), axi.wlast.eq(beats == 0),
-            self.crc.eq(~register),
+            self.result.eq(register ^ is_crc.replicate(32)),
         ]
 
         step, active = Signal(), Signal()
         m.d.comb += active.eq((skip == 0) & (self.left != 0))
-        following = value
+        following = self.value
         for shift in SHIFTS:
             following = following ^ (following << shift if shift > 0 else following >> -shift)[:32]
         mixed = register ^ beat[:32]
+        different = Signal()
+        m.d.comb += different.eq((operation == OPERATIONS["check"]) & (beat[:32] != self.value))
         with m.If(step):
             m.d.sync += [
-                beat.eq(Cat(beat[32:], value)), lane.eq(lane + 1),
+                beat.eq(Cat(beat[32:], self.value)), lane.eq(lane + 1),
                 strobes.eq(Cat(strobes[4:], active.replicate(4))),
             ]
             with m.If(skip != 0):
                 m.d.sync += skip.eq(skip - 1)
             with m.If(active):
-                m.d.sync += [word.eq(word + 1), self.left.eq(self.left - 1)]
+                m.d.sync += [self.word.eq(self.word + 1), self.left.eq(self.left - 1)]
                 with m.If(lfsr):
-                    m.d.sync += value.eq(following)
-                with m.If(operation == OPERATIONS["crc"]):
+                    m.d.sync += self.value.eq(following)
+                with m.If(is_crc):
                     m.d.sync += register.eq(Cat(
                         Cat(mixed[index] for index in terms).xor() for terms in crc_terms()))
-                with m.If((operation == OPERATIONS["check"]) & (beat[:32] != value)):
-                    m.d.sync += self.errors.eq(self.errors + 1)
-                    with m.If(self.errors == 0):
-                        m.d.sync += self.bad_word.eq(word)
+                with m.Elif(different):
+                    m.d.sync += register.eq(register + 1)
+                    with m.If(register == 0):
+                        m.d.sync += self.bad_word.eq(self.word)
 
         with m.If(axi.awready):
             m.d.sync += axi.awvalid.eq(0)
@@ -121,27 +123,24 @@ class MemoryTest(wiring.Component):
         with m.FSM() as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("idle"))
             with m.State("idle"):
+                with m.If(self.load[0]):
+                    m.d.sync += self.word.eq(self.data[2:])
+                with m.If(self.load[1]):
+                    m.d.sync += self.left.eq(self.data)
+                with m.If(self.load[2]):
+                    m.d.sync += self.value.eq(self.data)
                 with m.If(self.operation != 0):
                     m.d.sync += [
-                        operation.eq(self.operation), word.eq(self.word), self.left.eq(self.words),
-                        value.eq(self.seed), lfsr.eq(self.lfsr), self.failed.eq(0), lane.eq(0),
-                        skip.eq(self.word[:lane_bits]),
+                        operation.eq(self.operation), lfsr.eq(self.lfsr), self.failed.eq(0),
+                        lane.eq(0), skip.eq(self.word[:lane_bits]),
+                        register.eq((self.operation == OPERATIONS["crc"]).replicate(32)),
                     ]
-                    with m.If(self.operation == OPERATIONS["check"]):
-                        m.d.sync += self.errors.eq(0)
-                    with m.If(self.operation == OPERATIONS["crc"]):
-                        m.d.sync += register.eq(0xffff_ffff)
                     m.next = "plan"
             with m.State("plan"):
-                # Beats that hold a word, and those up to a multiple of a burst.
-                ends = Signal(WORD_BITS + 1)
-                needed, room = Signal(WORD_BITS), Signal(4)
-                m.d.comb += [
-                    ends.eq(self.left + word[:lane_bits] - 1),
-                    needed.eq(ends >> lane_bits), room.eq(~in_burst),
-                ]
-                burst = Mux(needed < room, needed, room)
-                m.d.sync += [beats.eq(burst), length.eq(burst), first.eq(beat_addr)]
+                long_bits = lane_bits + (BURST_BEATS - 1).bit_length()
+                fits = (self.word[:long_bits] == 0) & (self.left[long_bits:] != 0)
+                m.d.sync += [is_long.eq(fits), beats.eq(Mux(fits, BURST_BEATS - 1, 0)),
+                             first.eq(self.word[lane_bits:])]
                 with m.If(self.left == 0):
                     m.next = "idle"
                 with m.Elif(is_fill):

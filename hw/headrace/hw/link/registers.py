@@ -13,8 +13,8 @@ from .memory_test import WORD_BITS
 __all__ = ["BoardRegisters"]
 
 
-#: Writable registers with less than 32 bits, and where they begin: words have addresses of 4.
-SPANS = {"test_addr": (2, 30), "test_words": (0, 30), "test_pattern": (0, 1)}
+#: Parameters of the memory test, in the order of `load`.
+PARAMETERS = ("test_addr", "test_words", "test_seed")
 
 
 class BoardRegisters(wiring.Component):
@@ -36,14 +36,12 @@ class BoardRegisters(wiring.Component):
         Bits of `status`.
     framing, overrun, timeout, bus : ``In(1)``
         Pulses: errors of the link.
-    bus_addr : ``In(32)``
-        Address that belongs to `bus`.
-    operation : ``Out(2)``
-        Pulse with the operation that starts.
-    word, words, seed, lfsr : ``Out``
-        Parameters of the memory test.
-    left, errors, bad_word, crc : ``In``
-        Its results.
+    operation, lfsr : ``Out(2)``, ``Out(1)``
+        Operation of the memory test that starts; 0 for none.
+    load, data : ``Out(3)``, ``Out(32)``
+        Pulses that give a parameter of :data:`PARAMETERS` this value.
+    word, left, value, result, bad_word : ``In``
+        State of the memory test.
     """
     def __init__(self, *, clk_hz: int, baud: int, memory_bytes: int):
         self._facts = {"id": BOARD_ID, "version": BOARD_VERSION, "clk_hz": clk_hz,
@@ -52,10 +50,9 @@ class BoardRegisters(wiring.Component):
             "axi": In(AXI4LiteSignature(BOARD.addr_bits)),
             "memory_ready": In(1), "stuck": In(1), "irq": In(1), "busy": In(1), "failed": In(1),
             "framing": In(1), "overrun": In(1), "timeout": In(1), "bus": In(1),
-            "bus_addr": In(32),
-            "operation": Out(2), "word": Out(WORD_BITS), "words": Out(WORD_BITS), "seed": Out(32),
-            "lfsr": Out(1),
-            "left": In(WORD_BITS), "errors": In(32), "bad_word": In(WORD_BITS), "crc": In(32),
+            "operation": Out(2), "lfsr": Out(1), "load": Out(len(PARAMETERS)), "data": Out(32),
+            "word": In(WORD_BITS), "left": In(WORD_BITS), "value": In(32), "result": In(32),
+            "bad_word": In(WORD_BITS),
         })
 
     def elaborate(self, platform):
@@ -64,48 +61,41 @@ class BoardRegisters(wiring.Component):
         connect(m, flipped(self.axi), bus.axi)
 
         counts = {}
-        for name in BOARD_REGISTERS["link_errors"].bits:
-            counts[name] = count = Signal(8, name=f"{name}_count")
-            with m.If(getattr(self, name) & (count != 255)):
+        for name, (_, width) in BOARD_REGISTERS["link_errors"].bits.items():
+            counts[name] = count = Signal(width, name=f"{name}_count")
+            with m.If(getattr(self, name) & ~count.all()):
                 m.d.sync += count.eq(count + 1)
-        bus_addr = Signal(32)
-        with m.If(self.bus):
-            m.d.sync += bus_addr.eq(self.bus_addr)
-
-        # The registers that are written, without the bits that are always 0.
-        scratch = Signal(32)
-        stored = {"scratch": scratch, "test_addr": self.word, "test_words": self.words,
-                  "test_seed": self.seed, "test_pattern": self.lfsr}
         contents = {
             **{name: C(value, 32) for name, value in self._facts.items()},
             "status": self._fields("status", **{
                 name: getattr(self, name) for name in BOARD_REGISTERS["status"].bits}),
-            "link_errors": self._fields("link_errors", **counts),
-            "bus_error_addr": bus_addr, "test_control": C(0, 32),
-            "test_left": self.left, "test_errors": self.errors,
-            "test_bad_addr": Cat(C(0, 2), self.bad_word), "test_crc": self.crc,
+            "link_errors": self._fields("link_errors", **counts), "test_control": C(0, 32),
+            "test_addr": Cat(C(0, 2), self.word), "test_words": self.left,
+            "test_seed": self.value, "test_result": self.result,
+            "test_bad_addr": Cat(C(0, 2), self.bad_word),
         }
 
-        m.d.comb += [bus.read_done.eq(1), bus.read_error.eq(1), bus.write_error.eq(1)]
-        value = bus.write_data
-        with m.Switch(bus.read_word):
+        # All registers are in the first words: a few bits of the address tell them apart.
+        bits = (max(register.offset for register in BOARD_REGISTERS.values()) // 4).bit_length()
+        known = Signal()
+        m.d.comb += [bus.read_done.eq(1), bus.write_error.eq(1), self.data.eq(bus.write_data),
+                     bus.read_error.eq(~known | bus.read_word[bits:].any())]
+        with m.Switch(bus.read_word[:bits]):
             for name, register in BOARD_REGISTERS.items():
                 with m.Case(register.offset // 4):
-                    lsb, _ = SPANS.get(name, (0, 32))
-                    shown = Cat(C(0, lsb), stored[name]) if name in stored else contents[name]
-                    m.d.comb += [bus.read_data.eq(shown), bus.read_error.eq(0)]
-        with m.Switch(bus.write_word):
-            for name, register in BOARD_REGISTERS.items():
-                if register.access == "ro":
-                    continue
-                with m.Case(register.offset // 4):
-                    m.d.comb += bus.write_error.eq(0)
-                    with m.If(bus.write_stb):
-                        if name in stored:
-                            lsb, width = SPANS.get(name, (0, 32))
-                            m.d.sync += stored[name].eq(value[lsb:lsb + width])
-                        else:
-                            m.d.comb += self.operation.eq(value)
+                    m.d.comb += [bus.read_data.eq(contents[name]), known.eq(1)]
+        with m.If(~bus.write_word[bits:].any()):
+            with m.Switch(bus.write_word[:bits]):
+                for name, register in BOARD_REGISTERS.items():
+                    if register.access == "ro":
+                        continue
+                    with m.Case(register.offset // 4):
+                        m.d.comb += bus.write_error.eq(0)
+                        with m.If(bus.write_stb):
+                            if name in PARAMETERS:
+                                m.d.comb += self.load[PARAMETERS.index(name)].eq(1)
+                            else:
+                                m.d.comb += Cat(self.operation, self.lfsr).eq(bus.write_data)
         return m
 
     def _fields(self, register, **values):

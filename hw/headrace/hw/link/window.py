@@ -110,7 +110,7 @@ class Window(wiring.Component):
                         m.d.sync += address.eq(bus.araddr[2:])
                     m.next = "check"
             with m.State("check"):
-                m.d.sync += [response.eq(error), left.eq(PATIENCE - 1)]
+                m.d.sync += [response.eq(error), left.eq(PATIENCE - 1), bus.rdata.eq(0)]
                 m.next = "wait"
                 with m.If(error):
                     m.next = "answer"
