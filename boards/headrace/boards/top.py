@@ -183,11 +183,9 @@ class Ecp5Top(Elaboratable):
 
     def _chip(self, m, platform, pins, fast):
         """The pins of the DRAM: registers in their cells, and the clock half a period late."""
-        domain = "sync"
-        if self._generated.spec.ratio == 2:
-            domain = "fast"
-            m.domains.fast = ClockDomain("fast", reset_less=True)
-            m.d.comb += ClockSignal("fast").eq(fast)
+        domain = "fast"
+        m.domains.fast = ClockDomain("fast", reset_less=True)
+        m.d.comb += ClockSignal("fast").eq(fast)
         for name in OUTPUTS:
             buffer = io.FFBuffer("o", platform.port(f"sdram_{name}"), o_domain=domain)
             m.submodules[f"sdram_{name}"] = buffer
@@ -222,7 +220,12 @@ def board_verilog(board: Board, config: Config | None = None) -> str:
     if board.family != "ecp5":
         raise HeadraceError(f"board {board.name}: no top for family {board.family}: expected ecp5")
     config = config or board.config
-    generated = generate_controller(controller_spec(board))
+    spec = controller_spec(board)
+    if spec.kind == "SDR" and spec.ratio != 2:
+        # At full rate the PHY wants the chip's clock a quarter of a period late.
+        raise HeadraceError(f"board {board.name}: SDR SDRAM at {spec.rate}: the top for an ECP5 "
+                            f"has half rate only, 1:2")
+    generated = generate_controller(spec)
     platform = Platform(board)
     top = Ecp5Top(board, config, generated)
     # Pins become ports as the design asks for them, so it is elaborated first.

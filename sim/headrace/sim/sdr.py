@@ -197,6 +197,9 @@ def wrap_sdr(verilog: str, *, ratio: int) -> tuple[str, list[Port]]:
     """
     ports = read_ports(verilog, DEVICE)
     clock = "clk2x" if ratio == 2 else "clk"
+    # When LiteDRAM's PHYs expect the chip to act: at full rate within the period in which pins
+    # change, at half rate, where cells and board take a large part of it, at its end.
+    edge = "posedge" if ratio == 2 else "negedge"
     for name in (*(f"chip__{pin}" for pin in _PINS), clock):
         if name not in ports:
             raise HeadraceError(f"device {DEVICE!r} has no port {name!r}: the simulation needs "
@@ -226,7 +229,7 @@ def wrap_sdr(verilog: str, *, ratio: int) -> tuple[str, list[Port]]:
               "    input longint unsigned dq, input longint unsigned dq_oe,",
               "    output longint unsigned bus, output bit broken);",
               "  longint unsigned bus;", "  bit broken;",
-              f"  always @(posedge {clock}) begin",
+              f"  always @({edge} {clock}) begin",
               "    headrace_sdr_tick(memory, {27'b0, chip__cke, chip__cs_n, chip__ras_n, "
               "chip__cas_n, chip__we_n}, 32'(chip__a), 32'(chip__ba), 32'(chip__dm), "
               "64'(chip__dq_o), 64'(chip__dq_oe), bus, broken);",
