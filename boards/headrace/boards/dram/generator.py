@@ -49,6 +49,8 @@ def _module(spec: ControllerSpec):
         speed.tRAS = speed.tRAS or _MISSING["tRAS"]
         technology.tRRD = technology.tRRD or (None, _MISSING["tRRD"])
         chip.speedgrade_timings, chip.technology_timings = {"default": speed}, technology
+    if spec.model:
+        chip.nrows = int(spec.options.get("model_rows", chip.nrows))
     made = chip(spec.clk_hz, spec.rate)
     # LiteDRAM rounds the period of refreshes up, so that all rows would take a little too long.
     made.timing_settings.tREFI = int(made.get("tREFI").ns * spec.clk_hz // 10**9)

@@ -96,6 +96,7 @@ public:
     // Bytes that have not left yet; the one on the wire counts.
     uint64_t unsent() const { return out_.size() - sent_ + (bits_left_ != 0); }
     int ready() const { return top_.ready; }
+    uint64_t cycles() const { return cycles_; }
 
 private:
     // The host's transmitter: a start bit, eight bits, a stop bit, `divisor_` cycles each.
@@ -145,6 +146,7 @@ private:
         eval();
     }
     void edge() {
+        cycles_++;
         top_.clk = 1;
         const bool fast = set_fast(top_, true, 0);
         eval();
@@ -171,7 +173,7 @@ private:
     Vtop top_;
     const unsigned divisor_;
     std::vector<uint8_t> out_, in_;
-    uint64_t sent_ = 0;
+    uint64_t sent_ = 0, cycles_ = 0;
     unsigned shift_ = 0, bits_left_ = 0, wait_ = 0;
     unsigned sample_ = 0, bit_ = 0, byte_ = 0;
 #if VM_TRACE
@@ -200,3 +202,4 @@ HEADRACE_API uint64_t headrace_board_take(Board* board, uint8_t* data, uint64_t 
 HEADRACE_API uint64_t headrace_board_received(Board* board) { return board->received(); }
 HEADRACE_API uint64_t headrace_board_unsent(Board* board) { return board->unsent(); }
 HEADRACE_API int headrace_board_ready(Board* board) { return board->ready(); }
+HEADRACE_API uint64_t headrace_board_cycles(Board* board) { return board->cycles(); }
