@@ -24,7 +24,7 @@ def test_each_command_once_and_its_wait_after_it():
     dut, seen, done = Start(STEPS, 13, 2), [], []
 
     async def watch(ctx):
-        for cycle in range(60):
+        for _ in range(60):
             command = {name: ctx.get(dut.command[name])
                        for name in ("a", "ba", "cs_n", "ras_n", "cas_n", "we_n", "cke")}
             seen.append(command)

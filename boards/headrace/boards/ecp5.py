@@ -17,7 +17,7 @@ __all__ = ["PllDividers", "Platform", "make_pll", "pll_dividers"]
 
 #: Ranges of the PLL in Hz: oscillator, and phase detector.
 _VCO = (400_000_000, 800_000_000)
-_DETECTOR = (8_000_000, 400_000_000)
+_DETECTOR = (3_125_000, 400_000_000)
 
 
 @dataclass(frozen=True)

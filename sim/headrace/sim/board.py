@@ -21,7 +21,8 @@ from .tops import TOP
 from .verilator import Design, build
 
 
-__all__ = ["BIT_CYCLES", "BoardSimulation", "board_verilog", "build_board"]
+__all__ = ["BIT_CYCLES", "BoardSimulation", "board_verilog", "build_board",
+           "build_simulator"]
 
 
 #: Cycles of a bit on the simulated UART: as few as the receiver takes.
@@ -64,6 +65,22 @@ def build_board(verilog: str, generated: GeneratedController, *, trace: bool = F
         label="a board with its DRAM controller"))
 
 
+def build_simulator(board: Board, config: Config, *, trace: bool = False
+                    ) -> tuple[GeneratedController, Path]:
+    """The controller of a board, and the shared library of the whole board.
+
+    Raises
+    ------
+    HeadraceError
+        The board's memory cannot be simulated at its pins.
+    """
+    if board.memory.kind != "SDR":
+        raise HeadraceError(f"board {board.name} cannot be simulated: its memory is of kind "
+                            f"{board.memory.kind}, and only SDR SDRAM has a chip to simulate")
+    generated = generate_controller(controller_spec(board))
+    return generated, build_board(board_verilog(board, config, generated), generated, trace=trace)
+
+
 class BoardSimulation:
     """A board that runs while it is listened to: bytes go in and out over the wires of its UART.
 
@@ -90,15 +107,10 @@ class BoardSimulation:
 
     def __init__(self, board: Board, config: Config | None = None, *,
                  fill: int | np.random.Generator = 0, trace: Path | None = None):
-        if board.memory.kind != "SDR":
-            raise HeadraceError(f"board {board.name} cannot be simulated: its memory is of kind "
-                                f"{board.memory.kind}, and only SDR SDRAM has a chip to simulate")
         self.board, self.config = board, config or board.config
-        generated = generate_controller(controller_spec(board))
+        generated, path = build_simulator(board, self.config, trace=trace is not None)
         spec, timings = generated.spec, find_chip(board.memory.module)
-        verilog = board_verilog(board, self.config, generated)
-        library = declare(ctypes.CDLL(str(build_board(verilog, generated,
-                                                      trace=trace is not None))))
+        library = declare(ctypes.CDLL(str(path)))
         self.storage = np.zeros(timings.size_bytes, np.uint8)
         if isinstance(fill, np.random.Generator):
             self.storage[:] = fill.integers(0, 256, timings.size_bytes, np.uint8)
@@ -140,6 +152,11 @@ class BoardSimulation:
         """Bytes that have not arrived at the board."""
         return self._library.headrace_board_unsent(self._loop)
 
+    @property
+    def received(self) -> int:
+        """Bytes from the board that wait to be read."""
+        return self._library.headrace_board_received(self._loop)
+
     def run(self, max_cycles: int, received: int = 0,
             progress: Callable[[int], None] | None = None) -> bool:
         """Run for so many cycles, or until so many bytes wait to be read; whether they do.
@@ -163,7 +180,7 @@ class BoardSimulation:
 
     def read(self, size: int, max_cycles: int) -> bytes:
         """Bytes from the board: `size` of them, or those that came within `max_cycles`."""
-        if self._library.headrace_board_received(self._loop) < size:
+        if self.received < size and max_cycles:
             self.run(max_cycles, received=size)
         buffer = (ctypes.c_uint8 * size)()
         count = self._library.headrace_board_take(self._loop, buffer, size)

@@ -26,8 +26,8 @@ from .verilator import Design, build
 __all__ = ["DirectDevice", "DirectSimulation", "build_direct", "direct_verilog"]
 
 
-#: Cycles that starting a DRAM may take.
-START_CYCLES = 200_000
+#: Cycles in which a DRAM is started.
+START_CYCLES = 25_000
 
 
 def direct_verilog(config: Config, generated: GeneratedController,
@@ -113,6 +113,10 @@ class DirectDevice(SimDevice):
         if self._simulation is None:
             self._simulation = DirectSimulation(self._verilog, self._generated, self.memory,
                                                 chip=self._chip, trace=self._trace)
+
+    def await_memory(self) -> None:
+        """Let the device start its DRAM, before which it takes no request: about 20,000 cycles."""
+        self.simulation.run(START_CYCLES, until_irq=False)
 
     @property
     def dram_statistics(self) -> dict[str, int] | None:

@@ -1,7 +1,17 @@
 """Signatures of the compiled functions, for ctypes."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_double, c_int, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_double,
+    c_int,
+    c_uint,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 
 __all__ = ["declare"]
@@ -37,6 +47,8 @@ _FUNCTIONS = {
     "headrace_sdr_set": (c_int, [c_void_p, c_char_p, c_uint64]),
     "headrace_sdr_violation": (c_char_p, [c_void_p]),
     "headrace_sdr_clear_violation": (None, [c_void_p]),
+    "headrace_sdr_tick": (None, [c_uint64, c_uint, c_uint, c_uint, c_uint, c_uint64, c_uint64,
+                                 POINTER(c_uint64), POINTER(c_uint8)]),
     "headrace_sdr_cycles": (c_uint64, [c_void_p]),
     "headrace_sdr_statistics": (c_char_p, [c_void_p]),
     "headrace_sdr_reset_statistics": (None, [c_void_p]),

@@ -1,6 +1,7 @@
 """A simulated SDR SDRAM at its pins, and the top that puts it beside a design."""
 
 import ctypes
+import functools
 import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,12 +11,17 @@ import numpy as np
 
 from headrace.sw.errors import HeadraceError
 
+from . import cache
 from .memory import ProtocolViolation
+from .native import declare
 from .ports import Port, read_ports
+from .toolchain import find_compiler
 from .tops import DEVICE, TOP
+from .verilator import CPP, compile_library
 
 
-__all__ = ["CHIPS", "SDR_SOURCES", "SdrChip", "SdrTimings", "find_chip", "wrap_sdr"]
+__all__ = ["CHIPS", "SDR_SOURCES", "SdrChip", "SdrTimings", "find_chip", "sdr_library",
+           "wrap_sdr"]
 
 
 #: C++ files of the chip.
@@ -92,6 +98,18 @@ def find_chip(name: str) -> SdrTimings:
     return CHIPS[name]
 
 
+@functools.cache
+def sdr_library() -> ctypes.CDLL:
+    """The chip without a design."""
+    compiler = find_compiler()
+    sources = {path.name: path.read_text() for path in [*(CPP / name for name in SDR_SOURCES),
+                                                        CPP / "sdr_chip.h"]}
+    place = cache.obtain("builds", cache.content_key("sdr", sources, compiler),
+                         "SDR SDRAM without a design", lambda work: compile_library(
+                             compiler, [CPP / name for name in SDR_SOURCES], work / "sdr.so"))
+    return declare(ctypes.CDLL(str(place / "sdr.so")))
+
+
 class SdrChip:
     """The compiled chip of one simulation.
 
@@ -111,7 +129,7 @@ class SdrChip:
         if storage.size < timings.size_bytes:
             raise HeadraceError(f"SDR SDRAM {timings.name}: {storage.size} bytes of storage: "
                                 f"expected {timings.size_bytes}")
-        self._library, self._storage = library, storage
+        self._library, self._storage, self._timings = library, storage, timings
         self.handle: int | None = library.headrace_sdr_new(storage.ctypes.data, storage.size)
         for name, value in timings.native(clock_hz, ratio).items():
             if library.headrace_sdr_set(self.handle, name.encode(), value):
@@ -127,6 +145,15 @@ class SdrChip:
         """`clocks` of the chip; `reads`, `writes`, `activates`, `precharges` (commands; not those
         that come with an access), `refreshes`; `words` that moved."""
         return json.loads(self._library.headrace_sdr_statistics(self.handle))
+
+    def tick(self, command: int, a: int = 0, ba: int = 0, dm: int = 0, dq: int | None = None
+             ) -> int:
+        """One rising edge, with CKE, CS#, RAS#, CAS#, WE# from bit 4 of `command` down; what the
+        bus holds at the next edge. Data is driven where `dq` is given."""
+        bus, broken = ctypes.c_uint64(), ctypes.c_uint8()
+        self._library.headrace_sdr_tick(self.handle, command, a, ba, dm, dq or 0,
+                                        0 if dq is None else (1 << 64) - 1, bus, broken)
+        return bus.value & (1 << 8 * self._timings.bus_bytes) - 1
 
     def reset_statistics(self) -> None:
         """Count from zero."""
@@ -170,6 +197,9 @@ def wrap_sdr(verilog: str, *, ratio: int) -> tuple[str, list[Port]]:
     """
     ports = read_ports(verilog, DEVICE)
     clock = "clk2x" if ratio == 2 else "clk"
+    # When LiteDRAM's PHYs expect the chip to act: at full rate within the period in which pins
+    # change, at half rate, where cells and board take a large part of it, at its end.
+    edge = "posedge" if ratio == 2 else "negedge"
     for name in (*(f"chip__{pin}" for pin in _PINS), clock):
         if name not in ports:
             raise HeadraceError(f"device {DEVICE!r} has no port {name!r}: the simulation needs "
@@ -199,7 +229,7 @@ def wrap_sdr(verilog: str, *, ratio: int) -> tuple[str, list[Port]]:
               "    input longint unsigned dq, input longint unsigned dq_oe,",
               "    output longint unsigned bus, output bit broken);",
               "  longint unsigned bus;", "  bit broken;",
-              f"  always @(posedge {clock}) begin",
+              f"  always @({edge} {clock}) begin",
               "    headrace_sdr_tick(memory, {27'b0, chip__cke, chip__cs_n, chip__ras_n, "
               "chip__cas_n, chip__we_n}, 32'(chip__a), 32'(chip__ba), 32'(chip__dm), "
               "64'(chip__dq_o), 64'(chip__dq_oe), bus, broken);",

@@ -46,7 +46,7 @@ def generate_controller(spec: ControllerSpec) -> GeneratedController:
                             f"boards. Install it with: pip install 'headrace[boards]'")
     folder = Path(__file__).parent
     sources = {name: (folder / name).read_text(encoding="utf-8")
-               for name in ("generator.py", "sdr.py", "spec.py")}
+               for name in ("generator.py", "sdr.py", "ddr3.py", "spec.py")}
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
 
     def write(work: Path) -> None:

@@ -11,13 +11,14 @@ from litedram import modules
 from litedram.core import LiteDRAMCore
 from litedram.core.controller import ControllerSettings
 from litedram.frontend.axi import LiteDRAMAXI2Native, LiteDRAMAXIPort
-from litedram.init import cmds, get_sdram_phy_init_sequence
+from litedram.init import get_sdram_phy_init_sequence
+from litex.build.lattice.common import lattice_ecp5_trellis_special_overrides
 from litex.gen.fhdl.verilog import convert
 from migen import ClockDomain, Module, Record, Signal
 
 from headrace.hw.axi import ID_BITS
 
-from . import sdr
+from . import ddr3, sdr
 from .spec import ControllerSpec
 
 
@@ -62,25 +63,42 @@ def _sequence(spec: ControllerSpec, phy, chip) -> list[dict]:
     for index, (comment, address, bank, command, wait) in enumerate(steps):
         bits = command.split("|")
         issues = "DFII_COMMAND_CS" in bits
+        control = [bit.removeprefix("DFII_CONTROL_").lower() for bit in bits
+                   if bit.startswith("DFII_CONTROL_")]
         levels = {"cs_n": int(not issues)}
         levels |= {f"{name}_n": int(not (issues and f"DFII_COMMAND_{name.upper()}" in bits))
                    for name in ("ras", "cas", "we")}
         # Every command has the time of the longest of those that follow without a wait.
         least = max(chip.timing_settings.tRP, chip.timing_settings.tRFC, 4) + 1
         found.append({"comment": comment, "a": address, "ba": bank, **levels,
-                      "wait": max(wait, power_up if index == 0 else least)})
-    assert steps[0][3] == cmds["CKE"], "the sequence of LiteDRAM begins with CKE"
+                      "control": control, "wait": max(wait, power_up if index == 0 else least)})
     return found
 
 
 def write(spec: ControllerSpec) -> tuple[str, dict]:
     """Verilog of the controller, module :data:`NAME`, and what is to be known of it.
 
-    Ports: ``clk`` and, at half rate, ``clk2x``, twice as fast and in phase; ``rst`` of the PHY;
-    ``hold``, reset of the controller while ``start_*`` has the chip; ``axi_*``; ``sdram_*``.
+    Ports of SDR SDRAM: ``clk`` and, at half rate, ``clk2x``, twice as fast and in phase; ``rst``
+    of the PHY; ``hold``, reset of the controller while ``start_*`` has the chip; ``axi_*``;
+    ``sdram_*``. Of DDR3: ``axi_*``, ``ready``, ``ddram_*``, and those of ``add_clocks`` (``clk``
+    and ``rst`` with the model) and ``add_registers`` of :mod:`headrace.boards.dram.ddr3`.
     """
     chip = _module(spec)
     top = Module()
+    make = {"SDR": _write_sdr, "DDR3": _write_ddr3}[spec.kind]
+    ports, overrides, core, phy, more = make(spec, chip, top)
+    axi, depth = _add_port(spec, top, core)
+    text = convert(top, ports | _axi_ports(axi), name=NAME, special_overrides=overrides
+                   ).main_source
+    facts = {"data_bits": axi.data_width, "addr_bits": axi.address_width,
+             "a_bits": chip.geom_settings.addressbits, "ba_bits": chip.geom_settings.bankbits,
+             "buffer_words": depth, "size_bytes": 1 << axi.address_width, "ratio": spec.ratio,
+             "columns": chip.ncols, "rows": chip.nrows, "banks": chip.nbanks,
+             "start": _sequence(spec, phy, chip), **more}
+    return _strip(text), facts
+
+
+def _write_sdr(spec: ControllerSpec, chip, top: Module):
     top.clock_domains.cd_sys = ClockDomain("sys")
     top.clock_domains.cd_phy = ClockDomain("phy")
     clk, rst, hold = (Signal(name_override=name) for name in ("clk", "rst", "hold"))
@@ -104,7 +122,36 @@ def write(spec: ControllerSpec) -> tuple[str, dict]:
         getattr(command, name).name_override = f"start_{name}"
     sdr.connect_start(core, hold, command)
     ports |= pins.ports | set(command.flatten())
+    return ports, sdr.overrides(pins), core, phy, {"cl": spec.cl}
 
+
+def _write_ddr3(spec: ControllerSpec, chip, top: Module):
+    if spec.model:
+        top.clock_domains.cd_sys = ClockDomain("sys")
+        clk, rst = Signal(name_override="clk"), Signal(name_override="rst")
+        top.comb += [top.cd_sys.clk.eq(clk), top.cd_sys.rst.eq(rst)]
+        ports = {clk, rst}
+        top.submodules.phy = phy = ddr3.make_model(spec, chip)
+    else:
+        pins = ddr3.Pins(chip, spec.data_bits)
+        ports = set(pins.flatten())
+        top.submodules.phy = phy = ddr3.make_phy(spec, pins)
+        ports |= ddr3.add_clocks(top, phy)
+    top.submodules.core = core = LiteDRAMCore(
+        phy, chip.geom_settings, chip.timing_settings, spec.clk_hz,
+        controller_settings=ControllerSettings())
+    top.submodules.control = control = ddr3.Control()
+    registers, addresses = ddr3.add_registers(top, core, phy, control)
+    ports |= registers | {control.ready}
+    more = {"registers": addresses, "phases": phy.settings.nphases,
+            "rdphase": phy.settings.rdphase, "wrphase": phy.settings.wrphase,
+            "bitslips": 4, "delays": 8, "modules": spec.data_bits // 8,
+            "dfi_bits": phy.settings.dfi_databits}
+    return ports, lattice_ecp5_trellis_special_overrides, core, phy, more
+
+
+def _add_port(spec: ControllerSpec, top: Module, core):
+    """The AXI port, as wide as a word of the controller."""
     native = core.crossbar.get_port()
     axi = LiteDRAMAXIPort(data_width=native.data_width, id_width=ID_BITS,
                           address_width=native.address_width + (native.data_width // 8).bit_length()
@@ -112,15 +159,7 @@ def write(spec: ControllerSpec) -> tuple[str, dict]:
     depth = int(spec.options.get("buffer_words", 32))
     top.submodules.axi = LiteDRAMAXI2Native(axi, native, w_buffer_depth=depth,
                                             r_buffer_depth=depth)
-    ports |= _axi_ports(axi)
-
-    text = convert(top, ports, name=NAME, special_overrides=sdr.overrides(pins)).main_source
-    facts = {"data_bits": native.data_width, "addr_bits": axi.address_width,
-             "a_bits": len(pins.a), "ba_bits": len(pins.ba), "buffer_words": depth,
-             "size_bytes": 1 << axi.address_width, "cl": spec.cl, "ratio": spec.ratio,
-             "columns": chip.ncols, "rows": chip.nrows, "banks": chip.nbanks,
-             "start": _sequence(spec, phy, chip)}
-    return _strip(text), facts
+    return axi, depth
 
 
 def _axi_ports(axi) -> set:

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "sdr_chip.h"
-#include "svdpi.h"
 
 #define HEADRACE_API extern "C" __attribute__((visibility("default"), used))
 
@@ -37,7 +36,7 @@ HEADRACE_API const char* headrace_sdr_statistics(SdrChip* chip) {
 HEADRACE_API void headrace_sdr_reset_statistics(SdrChip* chip) { chip->reset_statistics(); }
 
 // One rising edge of the chip's clock: `command` is cke, cs_n, ras_n, cas_n, we_n from bit 4 down.
-extern "C" void headrace_sdr_tick(uint64_t handle, unsigned int command, unsigned int a,
+HEADRACE_API void headrace_sdr_tick(uint64_t handle, unsigned int command, unsigned int a,
                                   unsigned int ba, unsigned int dm, uint64_t dq, uint64_t dq_oe,
                                   uint64_t* bus, unsigned char* violation) {
     auto* chip = reinterpret_cast<SdrChip*>(handle);
