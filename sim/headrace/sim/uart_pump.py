@@ -104,7 +104,7 @@ class Pump:
                 while self._orders:
                     self._orders.pop(0)()
                 self._turn()
-        except BaseException as error:    # noqa: BLE001 (raised again by the main thread)
+        except BaseException as error:    # raised again by the main thread
             self._problem = error
 
     def _turn(self) -> None:
