@@ -4,6 +4,7 @@ One design in two forms: with the pins of the part, for synthesis, and with the 
 plain registers, for simulation.
 """
 
+import dataclasses
 import re
 
 from amaranth import *
@@ -96,7 +97,11 @@ class SimulatedTop(wiring.Component):
     def __init__(self, board: Board, config: Config, generated: GeneratedController, baud: int):
         self._sdr = generated.spec.kind == "SDR"
         controller = SdrController(generated) if self._sdr else Ddr3Controller(generated)
-        self._system = BoardSystem(board, config, controller, baud)
+        # The model of DDR3 has less memory than the chip.
+        size = generated.facts["size_bytes"]
+        memory = dataclasses.replace(board.memory, size_bytes=min(size, board.memory.size_bytes))
+        self._system = BoardSystem(dataclasses.replace(board, memory=memory), config, controller,
+                                   baud)
         self._fast = self._sdr and generated.facts["ratio"] == 2
         super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1),
                           **({"chip": Out(self._system.pins.signature)} if self._sdr else {}),
@@ -183,11 +188,9 @@ class Ecp5Top(Elaboratable):
 
     def _chip(self, m, platform, pins, fast):
         """The pins of the DRAM: registers in their cells, and the clock half a period late."""
-        domain = "sync"
-        if self._generated.spec.ratio == 2:
-            domain = "fast"
-            m.domains.fast = ClockDomain("fast", reset_less=True)
-            m.d.comb += ClockSignal("fast").eq(fast)
+        domain = "fast"
+        m.domains.fast = ClockDomain("fast", reset_less=True)
+        m.d.comb += ClockSignal("fast").eq(fast)
         for name in OUTPUTS:
             buffer = io.FFBuffer("o", platform.port(f"sdram_{name}"), o_domain=domain)
             m.submodules[f"sdram_{name}"] = buffer
@@ -222,7 +225,12 @@ def board_verilog(board: Board, config: Config | None = None) -> str:
     if board.family != "ecp5":
         raise HeadraceError(f"board {board.name}: no top for family {board.family}: expected ecp5")
     config = config or board.config
-    generated = generate_controller(controller_spec(board))
+    spec = controller_spec(board)
+    if spec.kind == "SDR" and spec.ratio != 2:
+        # At full rate the PHY wants the chip's clock a quarter of a period late.
+        raise HeadraceError(f"board {board.name}: SDR SDRAM at {spec.rate}: the top for an ECP5 "
+                            f"has half rate only, 1:2")
+    generated = generate_controller(spec)
     platform = Platform(board)
     top = Ecp5Top(board, config, generated)
     # Pins become ports as the design asks for them, so it is elaborated first.

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from headrace.boards.catalogue import Board
+from headrace.boards.dram.training import Ddr3Host
 from headrace.hw.config import Config
+from headrace.hw.link.map import DRAM
 from headrace.sw.errors import HeadraceError
 from headrace.sw.links.board import BoardDevice
 from headrace.sw.links.uart import UartBus
@@ -44,8 +46,7 @@ class SimulatedPort:
         """Bytes from the board; fewer if they do not come in time."""
         simulation = self._simulation
         # What was written first takes its own time.
-        while simulation.unsent > 1 and simulation.received < size:
-            simulation.run(10 * BIT_CYCLES * simulation.unsent, received=size)
+        simulation.settle(0, received=size)
         return simulation.read(size, _ANSWER_CYCLES)
 
     @property
@@ -121,6 +122,8 @@ class SimulatedBoard(BoardDevice):
         simulation = self._simulation
         self.bus = SimulatedUart(simulation)
         self.name = self.bus.label
+        if simulation.chip is None:
+            self._start_ddr3(simulation)
         while not simulation.ready:
             if simulation.cycles > _START_CYCLES:
                 self.close()
@@ -128,6 +131,20 @@ class SimulatedBoard(BoardDevice):
                                     f"{_START_CYCLES:,} cycles")
             simulation.run(10_000)
         super().open()
+
+    def _start_ddr3(self, simulation: BoardSimulation) -> None:
+        """What the host does on a board: the chip's commands, over the controller's registers.
+
+        The model has no reads that could be trained.
+        """
+        bus, clk_hz = self.bus, simulation.board.clk_hz
+        bus.open()
+        host = Ddr3Host(simulation.generated.facts, clk_hz,
+                        lambda addr: bus.read(DRAM.base + addr)[0],
+                        lambda addr, value: bus.write(DRAM.base + addr, [value]),
+                        lambda seconds: simulation.settle(round(seconds * clk_hz)))
+        host.prepare(train=False)
+        simulation.settle(0)
 
     def close(self) -> None:
         if self._simulation is not None:
@@ -141,7 +158,8 @@ class SimulatedBoard(BoardDevice):
 
     @property
     def dram_statistics(self) -> dict[str, int] | None:
-        return self.simulation.chip.statistics
+        chip = self.simulation.chip
+        return None if chip is None else chip.statistics
 
     def wait_interrupt(self, max_cycles: int, progress: Callable[[int], None] | None = None
                        ) -> bool:

@@ -13,11 +13,12 @@ from headrace.boards.dram import ControllerSpec, GeneratedController, generate_c
 from headrace.hw.config import Config
 
 from . import cache
+from .board_top import wrap_board
 from .device import SimDevice
 from .gating import gate
 from .generation import SOURCES
 from .native import declare
-from .sdr import SDR_SOURCES, SdrChip, SdrTimings, find_chip, wrap_sdr
+from .sdr import SDR_SOURCES, SdrChip, SdrTimings, find_chip
 from .simulation import Simulation
 from .tops import TOP
 from .verilator import Design, build
@@ -26,8 +27,8 @@ from .verilator import Design, build
 __all__ = ["DirectDevice", "DirectSimulation", "build_direct", "direct_verilog"]
 
 
-#: Cycles that starting a DRAM may take.
-START_CYCLES = 200_000
+#: Cycles in which a DRAM is started.
+START_CYCLES = 25_000
 
 
 def direct_verilog(config: Config, generated: GeneratedController,
@@ -52,7 +53,7 @@ def direct_verilog(config: Config, generated: GeneratedController,
 
 def build_direct(verilog: str, generated: GeneratedController, *, trace: bool = False) -> Path:
     """The shared library of a design with the pins of an SDR SDRAM, unless the cache has it."""
-    wrapper, _ = wrap_sdr(verilog, ratio=generated.facts["ratio"])
+    wrapper, _ = wrap_board(verilog, ratio=generated.facts["ratio"])
     return build(Design(
         top=TOP, cpp=SDR_SOURCES, driver="loop.cpp", output="simulation.so", trace=trace,
         sources={"device.v": gate(verilog), "litedram.v": generated.verilog, "top.sv": wrapper},
@@ -113,6 +114,10 @@ class DirectDevice(SimDevice):
         if self._simulation is None:
             self._simulation = DirectSimulation(self._verilog, self._generated, self.memory,
                                                 chip=self._chip, trace=self._trace)
+
+    def await_memory(self) -> None:
+        """Let the device start its DRAM, before which it takes no request: about 20,000 cycles."""
+        self.simulation.run(START_CYCLES, until_irq=False)
 
     @property
     def dram_statistics(self) -> dict[str, int] | None:

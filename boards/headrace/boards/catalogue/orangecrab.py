@@ -19,7 +19,7 @@ BOARD = Board(
     preset="ecp5", clk_hz=75_000_000, input_hz=48_000_000,
     memory=Memory(
         kind="DDR3", title="DDR3L x16 of 512 MB (one MT41K256M16)", size_bytes=512 << 20,
-        data_bits=16, clock_hz=150_000_000, dram="ddr3-1600-x16", module="MT41K256M16",
+        data_bits=16, clock_hz=150_000_000, dram="litedram-ddr3-300-x16", module="MT41K256M16",
         phy="ECP5DDRPHY", rate="1:2",
         # The chip's masks are wired to the pins of the other byte: LiteDRAM's `dm_swap`.
         options={"dm_swap": True, "rtt_nom": "disabled"}),

@@ -15,7 +15,8 @@ BOARD = Board(
     preset="tiny", clk_hz=50_000_000, input_hz=25_000_000,
     memory=Memory(
         kind="SDR", title="16-bit SDR SDRAM of 32 MB (IS42S16160 or one of its kind)",
-        size_bytes=32 << 20, data_bits=16, clock_hz=100_000_000, dram="sdr-133-x16",
+        size_bytes=32 << 20, data_bits=16, clock_hz=100_000_000,
+        dram="litedram-sdr-100-x16",
         module="IS42S16160", phy="HalfRateGENSDRPHY", rate="1:2"),
     link=Link(kind="uart", title="FT231X at the USB socket US1",
               url="uart:///dev/ttyUSB0?baud=1000000", baud=1_000_000),
