@@ -4,7 +4,6 @@ import dataclasses
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from amaranth.back import verilog
@@ -308,19 +307,3 @@ def test_loading_that_does_not_end(tmp_path, monkeypatch):
     monkeypatch.setattr(loading.subprocess, "run", hang)
     with pytest.raises(HeadraceError, match="has not ended within 5 s: it was stopped"):
         loading.load_bitstream(ULX3S, tmp_path / "a.bit", limit_s=5)
-
-
-@pytest.mark.slow
-def test_the_top_of_a_board_as_a_bitstream(tmp_path):
-    """Link, controller and a small accelerator with the pins of the ULX3S."""
-    small = tmp_path / "small.toml"
-    small.write_text('preset = "tiny"\nrows = 2\ncols = 4\nchunk_positions = 1\nstreams = 4\n'
-                     "kv_bytes = 0\nhead_dim = 32\n")
-    done = CliRunner().invoke(app.app, ["build", "ulx3s", "--config", str(small), "-o",
-                                        str(tmp_path), "--allow-timing-failure", "--json"])
-    assert done.exit_code == 0, done.exception
-    facts = json.loads(done.stdout)
-    assert Path(tmp_path / "ulx3s.bit").stat().st_size > 300_000
-    assert facts["routing"]["used"]["PLL"] == 1 and facts["config"] == "ulx3s-small"
-    goals = {round(clock["goal_mhz"]) for clock in facts["routing"]["clocks"]}
-    assert round(ULX3S.clk_hz / 1e6) in goals
