@@ -168,7 +168,8 @@ class RowTagger(wiring.Component):
             return Mux(number <= 0, 0, Mux(number >= most, most, number))
 
         m.d.sync += [
-            count.eq(inside(tokens) - inside(beyond)), counts.eq(active & ~work.low), attn.eq(work.attn),
+            count.eq(inside(tokens) - inside(beyond)), counts.eq(active & ~work.low),
+            attn.eq(work.attn),
             v.eq(work.v), narrow.eq(work.narrow), length.eq(work.length),
         ]
         useful = Signal.like(self.macs)
