@@ -14,6 +14,14 @@ from .bus import Bus, LinkError, LinkTimeout
 __all__ = ["BAUD", "UartBus", "read_command", "write_command"]
 
 
+try:
+    from termios import error as _TermiosError
+except ImportError:                      # no such thing on Windows
+    _TermiosError = OSError
+
+#: What pyserial raises when the port is gone.
+_GONE = (OSError, TypeError, _TermiosError)
+
 #: Bits per second where the URL says nothing.
 BAUD = 1_000_000
 
@@ -65,7 +73,7 @@ class UartBus(Bus):
             self._serial = serial.Serial(self.port, self.baud, timeout=self.timeout,
                                          write_timeout=max(10.0, 20 * self.timeout),
                                          exclusive=True)
-        except (OSError, ValueError) as error:
+        except (*_GONE, ValueError) as error:
             raise LinkError(f"{self.label}: the serial port cannot be opened: {error}. Is the "
                             f"board plugged in, may you use the port (group dialout), and does "
                             f"no other program have it open?") from error
@@ -76,7 +84,7 @@ class UartBus(Bus):
             port, self._serial = self._serial, None
             try:
                 port.close()
-            except OSError:
+            except _GONE:
                 pass                     # it is gone already
 
     @property
@@ -93,14 +101,14 @@ class UartBus(Bus):
     def _flush(self) -> None:
         try:
             self._open.reset_input_buffer()
-        except (OSError, TypeError) as error:
+        except _GONE as error:
             raise self._broken("while it was cleared", error) from error
 
     def _send(self, data: bytes, what: str) -> None:
         port = self._open
         try:
             port.write(data)
-        except (OSError, TypeError) as error:
+        except _GONE as error:
             raise self._broken(f"during {what}", error) from error
 
     def read(self, addr: int, count: int = 1) -> list[int]:
@@ -126,7 +134,7 @@ class UartBus(Bus):
                         f"of {4 * count} bytes came. Is the board on and configured, is "
                         f"baud={self.baud} its rate?")
                 raw += chunk
-        except (OSError, TypeError) as error:
+        except _GONE as error:
             raise self._broken(f"during {what}", error) from error
         return np.frombuffer(raw, ">u4").tolist()
 
@@ -144,7 +152,7 @@ class UartBus(Bus):
             time.sleep(quiet)
             try:
                 waiting = self._open.in_waiting
-            except (OSError, TypeError) as error:
+            except _GONE as error:
                 raise self._broken("while it was cleared", error) from error
             self._flush()
             if not waiting or time.monotonic() > end:
