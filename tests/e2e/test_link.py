@@ -1,4 +1,4 @@
-"""The shipping driver on a simulated board, over a pseudo-terminal and over TCP, and with faults."""
+"""The shipping driver on a simulated board, over a pseudo-terminal and over TCP; and faults."""
 
 import random
 import threading

@@ -19,7 +19,7 @@ __all__ = ["ByteBoard", "PtyPump", "TcpPump"]
 
 
 #: Cycles between two looks at the host's side, and bytes that end such a slice early.
-SLICE_CYCLES, SLICE_BYTES = 1500, 256
+SLICE_CYCLES, SLICE_BYTES = 400, 4
 
 #: Seconds without a byte after which the board only runs a little, to save the processor's time.
 RESTS_AFTER = 3.0
