@@ -22,8 +22,8 @@ class MemoryTest(wiring.Component):
     """Operations on a range of words of 32 bits, see :data:`.map.OPERATIONS`.
 
     One burst at a time; a word per cycle is read, and written in two: less than a port can do, and
-    enough for the bandwidth of a small memory. Bursts have :data:`BURST_BEATS` beats from multiples of so many on, and one
-    beat elsewhere, so that none crosses a multiple of 4096.
+    enough for the bandwidth of a small memory. Bursts have :data:`BURST_BEATS` beats from multiples
+    of so many on, and one beat elsewhere, so that none crosses a multiple of 4096.
 
     Parameters
     ----------
