@@ -1,4 +1,4 @@
-"""The shipping driver on a simulated board: a pseudo-terminal, TCP, faults of every kind."""
+"""The shipping driver on a simulated board, over a pseudo-terminal and over TCP; and faults."""
 
 import random
 import threading
@@ -44,10 +44,14 @@ def wires(board):
     board.set_ready(True)
 
 
+def url_of(pump):
+    # A rate that the simulation keeps up with: answers are awaited as long as their bits take.
+    return (f"uart://{pump.port}?timeout=0.5&baud=4800" if isinstance(pump, PtyPump)
+            else f"tcp://127.0.0.1:{pump.port}?timeout=20")
+
+
 def device_of(pump, **options):
-    return link_device(f"uart://{pump.port}?timeout=0.5" if isinstance(pump, PtyPump)
-                       else f"tcp://127.0.0.1:{pump.port}?timeout=2",
-                       fingerprint=TINY.fingerprint, **options)
+    return link_device(url_of(pump), fingerprint=TINY.fingerprint, **options)
 
 
 def golden(image, prompt=PROMPT, tokens=TOKENS):
@@ -131,7 +135,7 @@ def test_command_line(board, capsys):
     model = demo(TINY)
     board.storage[:model.content.size] = model.content
     with PtyPump(board) as pump:
-        url = f"uart://{pump.port}?timeout=0.5"
+        url = url_of(pump)
         arguments = ["run", "demo", "--prompt-ids", "1,454,455", "--tokens", "4", "-q"]
         with pytest.raises(SystemExit) as stop:
             main([*arguments, "--device", url])
@@ -268,7 +272,7 @@ def test_reset_in_a_command(board, wires, image):
 
 
 def test_wrong_bitstream(board, wires, image):
-    device = link_device(f"uart://{wires.port}", fingerprint=0x1234_5678)
+    device = link_device(url_of(wires), fingerprint=0x1234_5678)
     with pytest.raises(HeadraceError, match=f"fingerprint {TINY.fingerprint:08x}: expected "
                                             f"12345678.*load the bitstream of that"), device:
         raise AssertionError("it was opened")
@@ -284,7 +288,7 @@ def test_wrong_image(board, wires, image):
     from headrace.hw.config import PRESETS
 
     other = synthetic(PRESETS["ecp5"])
-    with link_device(f"uart://{wires.port}") as device:
+    with link_device(url_of(wires)) as device:
         with pytest.raises(HeadraceError, match="the image was compiled for"):
             Session(device, other)
         big = synthetic(TINY, context=100_000)

@@ -17,6 +17,8 @@ class WordBoard:
         Reads are not answered.
     """
 
+    unsent = 0
+
     def __init__(self):
         self.words: dict[int, int] = defaultdict(int)
         self.silent = False

@@ -60,6 +60,7 @@ class UartBus(Bus):
         self.port, self.baud, self.timeout = port, baud, timeout
         self.label = f"uart://{port}"
         self._serial: Any = None
+        self._sent = 0                   # bytes since the last answer: they may still be on the way
 
     def open(self) -> None:
         if self._serial is not None:
@@ -108,6 +109,7 @@ class UartBus(Bus):
         port = self._open
         try:
             port.write(data)
+            self._sent += len(data)
         except _GONE as error:
             raise self._broken(f"during {what}", error) from error
 
@@ -126,6 +128,7 @@ class UartBus(Bus):
         raw = bytearray()
         port = self._open
         try:
+            port.timeout = self.timeout + 10 * (self._sent + 4 * count) / self.baud
             while len(raw) < 4 * count:
                 chunk = port.read(4 * count - len(raw))
                 if not chunk:
@@ -136,6 +139,7 @@ class UartBus(Bus):
                 raw += chunk
         except _GONE as error:
             raise self._broken(f"during {what}", error) from error
+        self._sent = 0
         return np.frombuffer(raw, ">u4").tolist()
 
     def write(self, addr: int, words: Sequence[int]) -> None:
@@ -146,7 +150,8 @@ class UartBus(Bus):
 
     def resync(self) -> None:
         # The board forgets an unfinished command when nothing comes, and then answers no more.
-        quiet = 1.5 * TIMEOUT_SECONDS
+        quiet = 1.5 * TIMEOUT_SECONDS + 10 * self._sent / self.baud
+        self._sent = 0
         end = time.monotonic() + 20 * quiet
         while True:
             time.sleep(quiet)
