@@ -19,7 +19,7 @@ __all__ = ["ByteBoard", "PtyPump", "TcpPump"]
 
 
 #: Cycles between two looks at the host's side, and bytes that end such a slice early.
-SLICE_CYCLES, SLICE_BYTES = 1500, 256
+SLICE_CYCLES, SLICE_BYTES = 400, 4
 
 #: Seconds without a byte after which the board only runs a little, to save the processor's time.
 RESTS_AFTER = 3.0
@@ -30,6 +30,11 @@ ANSWER_CYCLES = 400_000
 
 class ByteBoard(Protocol):
     """A board whose UART takes and gives bytes while it runs."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that have not arrived at the board; the one on the wire counts."""
+        return 0
 
     def write(self, data: bytes) -> None:
         """Let bytes go to the board."""
@@ -258,6 +263,8 @@ class TcpPump(Pump):
             count = index - begin
             self.board.read(65536, 0)    # what nobody has waited for
             self._to_board(read_command(addresses[begin], count))
+            while self.board.unsent > 1:
+                self.board.run(SLICE_CYCLES, SLICE_BYTES)
             raw = self.from_board(self.board.read(4 * count, ANSWER_CYCLES))
             if len(raw) < 4 * count:
                 return None
