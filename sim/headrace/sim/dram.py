@@ -21,7 +21,8 @@ _PLACES = ("row", "bank", "column", "group")
 _NATIVE = ("burst", "rcd", "rp", "rp_all", "ras", "rc", "cl", "cwl", "ccd_s", "ccd_l", "rrd_s",
            "rrd_l", "faw", "rtp", "wr", "wtr_s", "wtr_l", "turn", "refi", "rfc", "row_command",
            "column_command", "precharge_command", "separate_buses", "fold", "read_queue",
-           "write_queue", "write_high", "write_low", "read_buffer", "controller", "starve", "idle")
+           "write_queue", "write_high", "write_low", "read_buffer", "controller", "starve", "idle",
+           "serial")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,9 @@ class Dram:
         Clocks after which a request stops younger ones that keep its bank at another row.
     idle : int
         Clocks without a read after which writes go that are fewer than `write_high`.
+    serial : int
+        Not 0: accesses go in the order of the requests, and banks take turns: so many clocks from
+        the last access of one bank to the first command for another.
     """
 
     name: str
@@ -125,6 +129,7 @@ class Dram:
     controller: int
     starve: int = 512
     idle: int = 32
+    serial: int = 0
 
     def __post_init__(self):
         for field in fields(self):
@@ -271,8 +276,27 @@ def _sdr() -> Dram:
         refi=ck("7812.5"), rfc=ck("66"), controller=4)
 
 
+def _litedram_sdr() -> Dram:
+    # The chip of _sdr() at 100 MHz behind LiteDRAM at half rate: a command moves two words, and
+    # all times are whole clocks of the controller, two of the chip's. Its crossbar gives one bank
+    # to a port until all that was asked from it has been issued, and has a queue before each bank:
+    # the first command for another bank comes three clocks of the controller after the last one,
+    # or four if that opens or closes a row (rcd has the fourth). From REF to the first command
+    # nine of its clocks pass, and reads take eight in controller and PHY.
+    clock = Fraction(100_000_000)
+    ck = _clocks(clock)
+    return Dram(
+        name="litedram-sdr-100-x16", title="SDR SDRAM x16, 100 MHz, behind LiteDRAM at half rate",
+        clock_hz=clock, access_bytes=4, burst=2, row_bytes=1024, groups=1, banks=4, fold=False,
+        cl=2, cwl=0, rcd=4 + 2, rp=4, rp_all=4, ras=ck("45"), rc=ck("66"), ccd_s=2, ccd_l=2,
+        rrd_s=2, rrd_l=2, faw=0, rtp=1, wr=2, wtr_s=0, wtr_l=0, turn=8, refi=ck("7800"),
+        rfc=2 * 9, controller=16, read_queue=32, write_queue=32, write_high=16,
+        write_low=1, read_buffer=32, idle=0, serial=6)
+
+
 #: DRAMs by name.
-DRAMS = {dram.name: dram for dram in (_ddr3(), _ddr4(), _lpddr4(), _hbm2(), _sdr())}
+DRAMS = {dram.name: dram for dram in (_ddr3(), _ddr4(), _lpddr4(), _hbm2(), _sdr(),
+                                      _litedram_sdr())}
 
 
 def find_dram(name: str) -> Dram:

@@ -14,6 +14,7 @@ from .gating import gate
 from .memory import MEMORY_SOURCES, Memory, MemoryOptions
 from .native import declare
 from .ports import read_ports
+from .sdr import SdrChip
 from .tops import DEVICE, TOP, wrap
 from .verilator import Design, build
 
@@ -87,9 +88,13 @@ class Simulation:
     def __init__(self, verilog: str, memory: np.ndarray, options: MemoryOptions | None = None, *,
                  base: int = 0, trace: Path | None = None):
         library = declare(ctypes.CDLL(str(build_simulation(verilog, trace=trace is not None))))
-        self._library = self.library = library
         bus_bytes = read_ports(verilog, DEVICE)["axi__rdata"].width // 8
-        self.memory = Memory(library, memory, bus_bytes, options, base)
+        self._begin(library, Memory(library, memory, bus_bytes, options, base), trace)
+
+    def _begin(self, library: ctypes.CDLL, memory: Memory | SdrChip, trace: Path | None) -> None:
+        """Make the loop of a compiled design whose memory is `memory`, and reset it."""
+        self._library = self.library = library
+        self.memory = memory
         self._loop: int | None = library.headrace_loop_new(
             self.memory.handle, None if trace is None else str(trace).encode())
         self._seconds = 0.0

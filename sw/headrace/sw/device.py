@@ -103,6 +103,21 @@ class Device(ABC):
         """
         return None
 
+    def holds(self, addr: int, data: NDArray[np.uint8]) -> bool:
+        """Whether memory at `addr` holds `data`; a device may know without reading it all."""
+        return np.array_equal(self.read_memory(addr, data.size), data)
+
+    def known_memory(self, addr: int, size: int) -> NDArray[np.uint8]:
+        """Content of memory that nothing has been written to yet.
+
+        A device may fill it first, where that takes less time than to read it.
+        """
+        return self.read_memory(addr, size)
+
+    def state_text(self) -> str:
+        """The registers that tell what the device is doing, for messages."""
+        return f"status {self.read_register('status'):#x}"
+
     def begin_recording(self) -> None:
         """Record what instructions write from now on, from nothing."""
         raise HeadraceError(f"{self.name}: the device cannot record: use its replica")
@@ -160,10 +175,11 @@ class Device(ABC):
         self.write_bits("control", start=1)
         if not self.wait_interrupt(max_cycles, progress):
             done = self.read_register("passes_done")
+            state = self.state_text()
             self.reset()
             raise DeviceTimeout(f"{self.name}: the run did not end within {max_cycles:,} cycles "
-                                f"({done} passes were done): the device hangs, or its memory is "
-                                f"far slower than expected; it has been reset")
+                                f"({done} passes were done; {state}): the device hangs, or its "
+                                f"memory is far slower than expected; it has been reset")
         self.write_bits("irq", pending=1)
 
     def reset(self) -> None:

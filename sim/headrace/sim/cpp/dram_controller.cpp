@@ -21,7 +21,8 @@ void DramController::reset(const DramOptions& options) {
     banks_.reset(options);
     reads_.clear();
     writes_.clear();
-    now_ = next_try_ = last_read_ = 0;
+    now_ = next_try_ = last_read_ = last_column_ = 0;
+    last_bank_ = 0;
     refresh_due_ = options.refi == 0 ? DramBanks::kNever : options.refi;
     writing_ = bus_writes_ = false;
 }
@@ -107,13 +108,15 @@ bool DramController::serve_columns(std::vector<DramRequest>& queue, std::vector<
     const bool starving = now_ - oldest.since > options_.starve &&
                           banks_.open_row(oldest.bank) != oldest.row;
     hit_banks_ = 0;
-    for (size_t index = 0; index < queue.size(); index++) {
+    for (size_t index = 0; index < visible(queue); index++) {
         DramRequest& request = queue[index];
         if (banks_.open_row(request.bank) != request.row) continue;
         if (starving && request.bank == oldest.bank) continue;
         hit_banks_ |= uint64_t{1} << request.bank;
-        if (wait(banks_.column_at(request.bank, writing_))) continue;
+        if (locked(request.bank) || wait(banks_.column_at(request.bank, writing_))) continue;
         banks_.column(request.bank, writing_, now_);
+        last_bank_ = request.bank;
+        last_column_ = now_;
         record(writing_ ? DramCommand::kWrite : DramCommand::kRead, request.bank, request.row);
         (writing_ ? statistics.writes : statistics.reads)++;
         statistics.hits += request.state == DramRequest::kHit;
@@ -138,11 +141,12 @@ bool DramController::serve_columns(std::vector<DramRequest>& queue, std::vector<
 
 bool DramController::serve_rows(std::vector<DramRequest>& queue) {
     uint64_t seen = 0;  // banks whose oldest request for another row was looked at
-    for (DramRequest& request : queue) {
+    for (size_t index = 0; index < visible(queue); index++) {
+        DramRequest& request = queue[index];
         const unsigned bank = request.bank;
         const uint64_t bit = uint64_t{1} << bank;
         const uint64_t open = banks_.open_row(bank);
-        if (open == request.row || (seen & bit)) continue;
+        if (open == request.row || (seen & bit) || locked(bank)) continue;
         seen |= bit;
         if (open == DramBanks::kClosed) {
             if (wait(banks_.activate_at(bank))) continue;

@@ -80,6 +80,14 @@ private:
     void record(DramCommand command, unsigned bank, uint64_t row) {
         if (recording) records.push_back({now_, static_cast<uint64_t>(command), bank, row});
     }
+    // Whether a bank must wait because banks take turns.
+    bool locked(unsigned bank) {
+        return options_.serial != 0 && bank != last_bank_ && wait(last_column_ + options_.serial);
+    }
+    // Requests at the head of a queue that commands are chosen for.
+    size_t visible(const std::vector<DramRequest>& queue) const {
+        return options_.serial != 0 && !queue.empty() ? 1 : queue.size();
+    }
     bool wait(uint64_t at) {
         if (at <= now_) return false;
         next_try_ = std::min(next_try_, at);
@@ -95,6 +103,8 @@ private:
     uint64_t last_read_ = 0;    // the last clock with a read in the queue
     bool writing_ = false;      // which queue is served
     bool bus_writes_ = false;   // direction of the last data
+    unsigned last_bank_ = 0;    // of the last access
+    uint64_t last_column_ = 0;  // its clock
     uint64_t hit_banks_ = 0;    // one bit each: the open row is still wanted
 };
 

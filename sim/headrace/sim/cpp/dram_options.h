@@ -26,6 +26,9 @@ struct DramOptions {
     uint64_t read_buffer = 128;             // accesses that are asked for and not delivered
     uint64_t controller = 0;                // clocks that data and answers take besides
     uint64_t starve = 512, idle = 32;
+    // Not 0: accesses go in order, and one bank at a time: so many clocks from the last access of
+    // one bank to the first command for the next.
+    uint64_t serial = 0;
 
     // Returns whether there is an option of that name, and in `changed` whether it was another.
     bool set(const std::string& name, uint64_t value, bool& changed) {
@@ -37,8 +40,8 @@ struct DramOptions {
         static constexpr Field fields[] = {
             HEADRACE_FIELD(enabled), HEADRACE_FIELD(ratio_num), HEADRACE_FIELD(ratio_den),
             HEADRACE_FIELD(access_log2), HEADRACE_FIELD(burst), HEADRACE_FIELD(group_bits),
-            HEADRACE_FIELD(interleaved_bits), HEADRACE_FIELD(group_shift), HEADRACE_FIELD(bank_bits), HEADRACE_FIELD(bank_shift),
-            HEADRACE_FIELD(row_shift), HEADRACE_FIELD(fold), HEADRACE_FIELD(rcd),
+            HEADRACE_FIELD(interleaved_bits), HEADRACE_FIELD(group_shift),
+            HEADRACE_FIELD(bank_bits), HEADRACE_FIELD(bank_shift), HEADRACE_FIELD(row_shift), HEADRACE_FIELD(fold), HEADRACE_FIELD(rcd),
             HEADRACE_FIELD(rp), HEADRACE_FIELD(rp_all), HEADRACE_FIELD(ras), HEADRACE_FIELD(rc),
             HEADRACE_FIELD(cl), HEADRACE_FIELD(cwl), HEADRACE_FIELD(ccd_s), HEADRACE_FIELD(ccd_l),
             HEADRACE_FIELD(rrd_s), HEADRACE_FIELD(rrd_l), HEADRACE_FIELD(faw), HEADRACE_FIELD(rtp),
@@ -48,7 +51,7 @@ struct DramOptions {
             HEADRACE_FIELD(separate_buses), HEADRACE_FIELD(read_queue),
             HEADRACE_FIELD(write_queue), HEADRACE_FIELD(write_high), HEADRACE_FIELD(write_low),
             HEADRACE_FIELD(read_buffer), HEADRACE_FIELD(controller), HEADRACE_FIELD(starve),
-            HEADRACE_FIELD(idle),
+            HEADRACE_FIELD(idle), HEADRACE_FIELD(serial),
         };
 #undef HEADRACE_FIELD
         for (const Field& field : fields) {

@@ -13,7 +13,7 @@ __all__ = ["KINDS", "memory_name", "memory_options", "open_device", "sequential_
 
 
 #: Kinds of devices that the command line knows.
-KINDS = ("golden", "sim")
+KINDS = ("golden", "sim", "sim:BOARD")
 
 
 def memory_name(config: Config, memory: str) -> str:
@@ -59,13 +59,13 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
     Parameters
     ----------
     kind : str
-        One of :data:`KINDS`.
+        One of :data:`KINDS`; ``sim:ulx3s`` is that board in simulation, from its UART to its DRAM.
     image : Image
         What will run: its configuration, and the memory that it needs.
     memory, latency, bandwidth, stall_seed
         Memory of a simulation, see :func:`memory_options`.
     activity : bool
-        A simulation can record what its engines do.
+        A simulation can record what its engines do; that of a whole board cannot.
     notes : Console, optional
         Where a build of the simulator is announced.
 
@@ -76,6 +76,8 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
     """
     if kind == "golden":
         return GoldenDevice(image.config, memory_bytes=image.total_bytes)
+    if kind.startswith("sim:"):
+        return _simulated_board(kind.removeprefix("sim:"), image, activity, notes)
     if kind != "sim":
         raise HeadraceError(f"no device {kind!r}: expected one of {', '.join(KINDS)}")
     # The simulator only where it is needed; it imports Amaranth only if it must generate.
@@ -92,3 +94,28 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
                       f"configuration")
         build_simulation(verilog)
     return SimDevice(image.config, verilog, options, memory_bytes=image.total_bytes)
+
+
+def _simulated_board(name: str, image: Image, activity: bool, notes: Console | None) -> Device:
+    """A board in simulation, which shows on `notes` how an upload goes on."""
+    from headrace.boards.catalogue import find_board
+    from headrace.sim.board_device import SimulatedBoard
+
+    board = find_board(name)
+    if activity:
+        raise HeadraceError(f"sim:{name}: a simulated board does not record what its engines do: "
+                            f"--trace and --report need --device sim")
+    if image.total_bytes > board.memory.size_bytes:
+        raise HeadraceError(f"sim:{name}: the model takes {image.total_bytes:,} bytes of memory: "
+                            f"the board has {board.memory.size_bytes:,}; a shorter --context or "
+                            f"fewer bits (--quant) make it smaller")
+    console = notes or Console(quiet=True)
+
+    def upload(done: int, total: int) -> None:
+        console.print(f"uploaded {done:,} of {total:,} bytes over the simulated UART",
+                      style="dim", highlight=False, end="\r" if console.is_terminal else "\n")
+
+    device = SimulatedBoard(board, board.fit(image.config), upload=upload)
+    with console.status(f"building the simulator of board {name}, once for this configuration"):
+        device.build()
+    return device

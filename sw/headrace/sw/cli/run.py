@@ -97,7 +97,8 @@ def run(
     seed: Seed = None,
     stop: Stop = None,
     device: Annotated[str, typer.Option(
-        metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "sim",
+        metavar="|".join(KINDS), help="The NumPy machine, the RTL in simulation, or a whole board "
+        "in simulation, from its UART to the pins of its DRAM: sim:ulx3s.")] = "sim",
     config: Annotated[str | None, typer.Option(
         metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`; the smallest preset "
         "that the model fits by default.")] = None,
@@ -105,9 +106,9 @@ def run(
         metavar="FORMATS|FILE.toml", help=QUANT_HELP)] = None,
     memory: Annotated[str, typer.Option(
         metavar="ideal|preset|DRAM", help="Memory of the simulation: fixed latency and bandwidth, "
-        "or the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc or sdr-133-x16 "
-        "at the clock of the configuration; `preset` is the one that the configuration names "
-        "(sim).")] = "ideal",
+        "or the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc, sdr-133-x16 or "
+        "litedram-sdr-100-x16 at the clock of the configuration; `preset` is the one that the "
+        "configuration names (sim).")] = "ideal",
     latency: Annotated[int, typer.Option(
         metavar="CYCLES", help="Cycles until ideal memory answers a read (sim).")] = 60,
     bandwidth: Annotated[float, typer.Option(
