@@ -12,7 +12,7 @@ from .families import FAMILIES
 from .tools import Progress, find_tool, run_tool
 
 
-__all__ = ["Timing", "load_timing", "place"]
+__all__ = ["Timing", "load_timing", "place", "progress_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def place(netlist: Path, folder: Path, *, family: str = "ecp5", clk_hz: int = 50
     # The tools from wheels see files below their folder only.
     if netlist.parent != folder:
         shutil.copyfile(netlist, folder / "netlist.json")
-    seconds = run_tool("nextpnr", command, folder, "nextpnr.log", _step, progress=progress)
+    seconds = run_tool("nextpnr", command, folder, "nextpnr.log", progress_of, progress=progress)
     timing = _read(json.loads((folder / "report.json").read_text(encoding="utf-8")), seed,
                    seconds)
     (folder / "netlist.json").unlink()
@@ -122,7 +122,8 @@ def _read(report: dict, seed: int, seconds: float) -> Timing:
         routing_ns=round(routing, 3), seconds=round(seconds, 1))
 
 
-def _step(line: str) -> str:
+def progress_of(line: str) -> str:
+    """What to show for a line of nextpnr's log, nothing for most."""
     found = re.match(r"Info: ((?:Packing|Placing|Creating initial|Running|Routing|Starting|"
                      r"Setting up|Promot).*?)\.*$", line)
     return f"nextpnr: {found[1]}" if found else ""

@@ -11,11 +11,15 @@ from pathlib import Path
 from headrace.sw.errors import HeadraceError
 
 
-__all__ = ["Progress", "find_tool", "run_tool", "version"]
+__all__ = ["Progress", "ToolCrashed", "find_tool", "run_tool", "version"]
 
 
 #: Called with the step that a tool has come to.
 Progress = Callable[[str], None]
+
+
+class ToolCrashed(HeadraceError):
+    """A tool was ended by a signal: its own fault, and it may not happen again."""
 
 
 def find_tool(name: str) -> str:
@@ -66,6 +70,8 @@ def run_tool(name: str, command: list[str], folder: Path, log: str, step: Callab
 
     Raises
     ------
+    ToolCrashed
+        If it is ended by a signal.
     HeadraceError
         If it fails, with its last words, or takes too long.
     """
@@ -93,6 +99,10 @@ def run_tool(name: str, command: list[str], folder: Path, log: str, step: Callab
             process.kill()
         if code:
             output.seek(0)
-            words = [line.strip() for line in output if line.strip()][-3:]
-            raise HeadraceError(f"{name} failed: " + (" / ".join(words) or f"exit code {code}"))
+            lines = [line.strip() for line in output if line.strip()]
+            # Some tools go on to talk after they have said what is wrong.
+            words = [line for line in lines if "ERROR" in line][-3:] or lines[-3:]
+            # A shell gives a signal as 128 and its number.
+            kind = ToolCrashed if code < 0 or code > 128 else HeadraceError
+            raise kind(f"{name} failed with exit code {code}: {' / '.join(words)}")
     return time.monotonic() - start

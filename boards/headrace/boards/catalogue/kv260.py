@@ -21,5 +21,6 @@ BOARD = Board(
         control_base=0xa000_0000, memory_base=0x8_0000_0000, reserve="mem=2G"),
     source="part and port names of the vendor's tools",
     notes=("`wide` reads no faster than `edge` at the same clock: one port of the processor "
-           "system brings 128 bits per clock. It has more rows for prompts.",),
+           "system brings 128 bits per clock. It multiplies four times as much per clock, which "
+           "prompts feel.",),
 )

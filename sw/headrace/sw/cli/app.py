@@ -7,11 +7,14 @@ import typer
 
 from . import (
     bench,
+    boards,
+    build,
     cache,
     chat,
     configs,
     eval,
     fetch,
+    flash,
     inspect,
     quantise,
     run,
@@ -52,6 +55,9 @@ app.command("bench")(bench.bench)
 app.command("speed")(speed.speed)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
+app.command("boards")(boards.boards)
+app.command("build")(build.build)
+app.command("flash")(flash.flash)
 app.command("configs")(configs.configs)
 app.command("eval")(eval.evaluate)
 app.command("cache")(cache.cache)
