@@ -13,6 +13,7 @@ from . import (
     chat,
     configs,
     eval,
+    export,
     fetch,
     flash,
     inspect,
@@ -50,6 +51,7 @@ app.command("run")(run.run)
 app.command("chat")(chat.chat)
 app.command("fetch")(fetch.fetch_model)
 app.command("quantise")(quantise.quantise)
+app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("bench")(bench.bench)
 app.command("speed")(speed.speed)
