@@ -23,6 +23,23 @@ bool set_fast(Top&, bool, long) {
     return false;
 }
 
+// A board without its DRAM controller is told that memory is ready.
+template <class Top>
+auto set_memory_ready(Top& top, bool level, int) -> decltype(top.memory_ready, void()) {
+    top.memory_ready = level;
+}
+template <class Top>
+void set_memory_ready(Top&, bool, long) {}
+
+template <class Top>
+auto get_ready(const Top& top, int) -> decltype(top.ready, true) {
+    return top.ready;
+}
+template <class Top>
+bool get_ready(const Top&, long) {
+    return true;
+}
+
 // Why a call came back; board.py holds the same numbers.
 enum Stop : int { kCycles = 0, kReceived = 1, kViolation = 2 };
 
@@ -56,7 +73,7 @@ public:
         in_.clear();
         sent_ = 0;
         shift_ = sample_ = 0;
-        bits_left_ = bit_ = 0;
+        bits_left_ = bit_ = wait_ = 0;
         top_.rx = 1;
         top_.rst = 1;
         settle();
@@ -95,7 +112,11 @@ public:
     uint64_t received() const { return in_.size(); }
     // Bytes that have not left yet; the one on the wire counts.
     uint64_t unsent() const { return out_.size() - sent_ + (bits_left_ != 0); }
-    int ready() const { return top_.ready; }
+    int ready() const { return get_ready(top_, 0); }
+    void memory_ready(bool ready) {
+        set_memory_ready(top_, ready, 0);
+        settle();
+    }
 
 private:
     // The host's transmitter: a start bit, eight bits, a stop bit, `divisor_` cycles each.
@@ -200,3 +221,6 @@ HEADRACE_API uint64_t headrace_board_take(Board* board, uint8_t* data, uint64_t 
 HEADRACE_API uint64_t headrace_board_received(Board* board) { return board->received(); }
 HEADRACE_API uint64_t headrace_board_unsent(Board* board) { return board->unsent(); }
 HEADRACE_API int headrace_board_ready(Board* board) { return board->ready(); }
+HEADRACE_API void headrace_board_memory_ready(Board* board, int ready) {
+    board->memory_ready(ready != 0);
+}

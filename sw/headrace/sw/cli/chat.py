@@ -91,7 +91,9 @@ def chat(
     seed: Seed = None,
     stop: Stop = None,
     device: Annotated[str, typer.Option(
-        metavar="|".join(KINDS), help="The NumPy machine, or the RTL in simulation.")] = "golden",
+        metavar="|".join(KINDS), help="The NumPy machine; the RTL in simulation; a whole board in "
+        "simulation: sim:ulx3s; or a board by its URL: uart:///dev/ttyUSB0?baud=1000000, "
+        "tcp://HOST:PORT, devmem://BOARD, pynq://FILE.bit.")] = "golden",
     config: Annotated[str | None, typer.Option(
         metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`; the smallest preset "
         "that the model fits by default.")] = None,

@@ -7,13 +7,15 @@ from headrace.hw.config import Config
 from ..compiler import Image
 from ..device import Device, GoldenDevice
 from ..errors import HeadraceError
+from ..links import LINKS, link_device
+from .progress import UploadBar
 
 
 __all__ = ["KINDS", "memory_name", "memory_options", "open_device", "sequential_cycles"]
 
 
 #: Kinds of devices that the command line knows.
-KINDS = ("golden", "sim", "sim:BOARD")
+KINDS = ("golden", "sim", "sim:BOARD", "URL")
 
 
 def memory_name(config: Config, memory: str) -> str:
@@ -59,7 +61,8 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
     Parameters
     ----------
     kind : str
-        One of :data:`KINDS`; ``sim:ulx3s`` is that board in simulation, from its UART to its DRAM.
+        One of :data:`KINDS`; ``sim:ulx3s`` is that board in simulation, from its UART to its DRAM;
+        a URL of :data:`headrace.sw.links.LINKS` is a real board.
     image : Image
         What will run: its configuration, and the memory that it needs.
     memory, latency, bandwidth, stall_seed
@@ -78,8 +81,11 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
         return GoldenDevice(image.config, memory_bytes=image.total_bytes)
     if kind.startswith("sim:"):
         return _simulated_board(kind.removeprefix("sim:"), image, activity, notes)
+    if "://" in kind:
+        return _linked_board(kind, image, activity, notes)
     if kind != "sim":
-        raise HeadraceError(f"no device {kind!r}: expected one of {', '.join(KINDS)}")
+        raise HeadraceError(f"no device {kind!r}: expected one of {', '.join(KINDS)}, with a URL "
+                            f"as {LINKS['uart']}")
     # The simulator only where it is needed; it imports Amaranth only if it must generate.
     from headrace.sim.device import SimDevice
     from headrace.sim.generation import device_verilog
@@ -94,6 +100,15 @@ def open_device(kind: str, image: Image, *, memory: str = "ideal", latency: int 
                       f"configuration")
         build_simulation(verilog)
     return SimDevice(image.config, verilog, options, memory_bytes=image.total_bytes)
+
+
+def _linked_board(url: str, image: Image, activity: bool, notes: Console | None) -> Device:
+    """A board behind a link."""
+    if activity:
+        raise HeadraceError(f"{url}: a board does not record what its engines do: --trace and "
+                            f"--report need --device sim")
+    return link_device(url, fingerprint=image.fingerprint, memory_bytes=image.total_bytes,
+                       upload=UploadBar(notes or Console(quiet=True), "upload"))
 
 
 def _simulated_board(name: str, image: Image, activity: bool, notes: Console | None) -> Device:

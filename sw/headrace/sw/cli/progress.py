@@ -5,10 +5,19 @@ import threading
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 
-__all__ = ["Board", "Stopped", "counting"]
+__all__ = ["Board", "Stopped", "UploadBar", "counting"]
 
 
 class Stopped(Exception):
@@ -81,3 +90,35 @@ def counting(console: Console, what: str, total: int) -> Iterator[Callable[[int]
                   console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+class UploadBar:
+    """A bar that appears with the first call and goes with the last; quiet without a terminal.
+
+    Parameters
+    ----------
+    console : Console
+        Where to show it.
+    what : str
+        What goes on.
+    """
+
+    def __init__(self, console: Console, what: str):
+        self._console, self._what = console, what
+        self._progress: Progress | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` bytes are done."""
+        if not self._console.is_terminal:
+            return
+        if self._progress is None:
+            self._progress = Progress(
+                TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
+                TransferSpeedColumn(), TimeRemainingColumn(), console=self._console,
+                transient=True)
+            self._task = self._progress.add_task(self._what, total=total)
+            self._progress.start()
+        self._progress.update(self._task, completed=done)
+        if done >= total:
+            self._progress.stop()
+            self._progress = None

@@ -97,8 +97,10 @@ def run(
     seed: Seed = None,
     stop: Stop = None,
     device: Annotated[str, typer.Option(
-        metavar="|".join(KINDS), help="The NumPy machine, the RTL in simulation, or a whole board "
-        "in simulation, from its UART to the pins of its DRAM: sim:ulx3s.")] = "sim",
+        metavar="|".join(KINDS), help="The NumPy machine; the RTL in simulation; a whole board in "
+        "simulation, from its UART to the pins of its DRAM: sim:ulx3s; or a board by its URL: "
+        "uart:///dev/ttyUSB0?baud=1000000, tcp://HOST:PORT, devmem://BOARD, pynq://FILE.bit."
+        )] = "sim",
     config: Annotated[str | None, typer.Option(
         metavar="NAME|FILE.toml", help="Configuration, see `headrace configs`; the smallest preset "
         "that the model fits by default.")] = None,

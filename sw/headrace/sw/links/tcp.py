@@ -32,7 +32,7 @@ class TcpBus(Bus):
 
     burst_words = MOST_WORDS
 
-    def __init__(self, host: str, port: int = PORT, timeout: float = 5.0):
+    def __init__(self, host: str, port: int = PORT, timeout: float = 10.0):
         self.host, self.port, self.timeout = host, port, timeout
         self.label = f"tcp://{host}:{port}"
         self._socket: socket.socket | None = None

@@ -120,7 +120,7 @@ def link_device(url: str, *, fingerprint: int | None = None, memory_bytes: int |
     if link.scheme == "tcp":
         if not link.host:
             raise HeadraceError(f"{url}: no host: expected {LINKS['tcp']}")
-        bus = TcpBus(link.host, link.port or PORT, link.timeout or 5.0)
+        bus = TcpBus(link.host, link.port or PORT, link.timeout or 10.0)
         return BoardDevice(bus, fingerprint=fingerprint, upload=upload)
     if link.scheme == "devmem":
         return MappedDevice(_devmem(link), fingerprint=fingerprint)
