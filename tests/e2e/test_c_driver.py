@@ -1,4 +1,4 @@
-"""The C driver on the simulated device: the built-in model, token for token as the golden device."""
+"""The C driver on the simulated device: the built-in model, tokens of the golden device."""
 
 from headrace.hw.regmap import COUNTERS
 from headrace.sim.device import SimDevice

@@ -11,7 +11,6 @@ import pytest
 from headrace.hw.config import PRESETS
 from headrace.hw.regmap import ERRORS, REGISTERS
 from headrace.sw.cli import main
-
 from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
@@ -85,7 +84,8 @@ def test_every_field_of_the_header_arrives(library, image):
     for name in ("instructions", "kv_pinned", "context", "chunk", "prefill_chunk", "max_passes"):
         assert getattr(found, name) == getattr(image, name)
     assert found.vocab == 37 and list(found.eos)[:found.eos_count] == [3, 5, 36]
-    ends = [token for token in range(37) if library.headrace_is_end(ctypes.byref(driver.image), token)]
+    ends = [token for token in range(37)
+            if library.headrace_is_end(ctypes.byref(found), token)]
     assert ends == [3, 5, 36]
     assert found.content_crc == zlib.crc32(image.content.data)
     many = dataclasses.replace(image.shape, eos=tuple(range(17)))

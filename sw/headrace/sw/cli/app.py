@@ -12,6 +12,7 @@ from . import (
     cache,
     chat,
     configs,
+    doctor,
     eval,
     export,
     fetch,
@@ -61,5 +62,6 @@ app.command("boards")(boards.boards)
 app.command("build")(build.build)
 app.command("flash")(flash.flash)
 app.command("configs")(configs.configs)
+app.command("doctor")(doctor.doctor)
 app.command("eval")(eval.evaluate)
 app.command("cache")(cache.cache)
