@@ -123,7 +123,8 @@ def register_page() -> str:
 
 {_GENERATED.format("`hw/headrace/hw/regmap.py`")}
 
-AXI4-Lite, 32-bit registers, byte offsets. "w1": each bit acts when 1 is written to it.
+AXI4-Lite, 32-bit registers, byte offsets. "w1": each bit acts when 1 is written to it;
+"w1c": that clears it.
 
 {_registers(REGISTERS)}
 

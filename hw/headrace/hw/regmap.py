@@ -21,7 +21,8 @@ VERSION = 0x0001_0000
 
 @dataclass(frozen=True)
 class Register:
-    """A 32-bit register: `access` is "ro", "rw" or "w1" (each bit acts when 1 is written)."""
+    """A 32-bit register: `access` is "ro", "rw", "w1" (each bit acts when 1 is written) or "w1c"
+    (writing 1 clears a bit)."""
 
     name: str
     offset: int
@@ -43,7 +44,7 @@ REGISTERS = {register.name: register for register in (
     Register("status", 0x024, "ro", "State of the device. `resetting` is set while reads and "
              "writes that were owed at a reset are drained.",
              {"busy": (0, 1), "done": (1, 1), "error": (2, 1), "resetting": (3, 1)}),
-    Register("irq", 0x028, "w1", "Interrupt pending: a run ended, well or not. Write 1 to clear.",
+    Register("irq", 0x028, "w1c", "Interrupt pending: a run ended, well or not. Write 1 to clear.",
              {"pending": (0, 1)}),
     Register("irq_enable", 0x02c, "rw", "Interrupt line enabled.", {"enable": (0, 1)}),
     Register("error_code", 0x030, "ro", "What ended the run, see the error codes."),

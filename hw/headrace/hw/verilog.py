@@ -1,4 +1,4 @@
-"""Verilog of the accelerator, its description, and a C header of its registers."""
+"""Verilog of the accelerator, and its description."""
 
 import re
 from dataclasses import asdict
@@ -7,7 +7,8 @@ from .config import Config
 from .control.control import ADDR_BITS
 from .device import Headrace
 from .emission import to_verilog
-from .regmap import COUNTER_BASE, COUNTERS, ERRORS, ID, RECORD_BYTES, REGISTERS, VERSION
+from .outputs.c_header import c_header
+from .regmap import COUNTER_BASE, COUNTERS, ERRORS, RECORD_BYTES, REGISTERS, VERSION
 
 
 __all__ = ["NAME", "c_header", "describe", "generate", "memories"]
@@ -75,27 +76,3 @@ def describe(config: Config) -> dict:
         "record_bytes": RECORD_BYTES,
         "errors": {str(code): text for code, text in ERRORS.items()},
     }
-
-
-def c_header() -> str:
-    """C header of the register map: offsets, masks and shifts of fields, counters, errors."""
-    lines = ["/* Register map of headrace: byte offsets from the control port's base. */",
-             "#ifndef HEADRACE_REGS_H", "#define HEADRACE_REGS_H", "",
-             f"#define HEADRACE_ID 0x{ID:08x}u", f"#define HEADRACE_VERSION 0x{VERSION:08x}u"]
-    for name, register in REGISTERS.items():
-        macro = f"HEADRACE_{name.upper()}"
-        # The identification and the version have their expected value under the bare name.
-        offset = f"{macro}_OFFSET"
-        lines += ["", f"/* {register.access}: {register.doc} */",
-                  f"#define {offset} 0x{register.offset:03x}u"]
-        for field, (lsb, width) in register.bits.items():
-            lines += [f"#define {macro}_{field.upper()}_SHIFT {lsb}",
-                      f"#define {macro}_{field.upper()}_MASK 0x{((1 << width) - 1) << lsb:08x}u"]
-    lines += ["", "/* Counters: 64 bits, low half first; reading it holds the high half. */"]
-    lines += [f"#define HEADRACE_COUNTER_{name.upper()}_OFFSET 0x{COUNTER_BASE + 8 * index:03x}u"
-              for index, name in enumerate(COUNTERS)]
-    lines += [f"#define HEADRACE_COUNTERS {len(COUNTERS)}",
-              f"#define HEADRACE_RECORD_BYTES {RECORD_BYTES}", "", "/* Error codes. */"]
-    lines += [f"#define HEADRACE_ERROR_{code} {code} /* {text} */"
-              for code, text in ERRORS.items()]
-    return "\n".join([*lines, "", "#endif", ""])

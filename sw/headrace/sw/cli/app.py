@@ -12,7 +12,9 @@ from . import (
     cache,
     chat,
     configs,
+    doctor,
     eval,
+    export,
     fetch,
     flash,
     inspect,
@@ -50,6 +52,7 @@ app.command("run")(run.run)
 app.command("chat")(chat.chat)
 app.command("fetch")(fetch.fetch_model)
 app.command("quantise")(quantise.quantise)
+app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("bench")(bench.bench)
 app.command("speed")(speed.speed)
@@ -59,5 +62,6 @@ app.command("boards")(boards.boards)
 app.command("build")(build.build)
 app.command("flash")(flash.flash)
 app.command("configs")(configs.configs)
+app.command("doctor")(doctor.doctor)
 app.command("eval")(eval.evaluate)
 app.command("cache")(cache.cache)

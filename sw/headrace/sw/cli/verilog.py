@@ -36,23 +36,43 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
                             f"can be written") from error
 
 
+def _address(text: str) -> int:
+    """A number with or without 0x."""
+    try:
+        return int(text, 0)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: expected an address, such as 0x90000000") from error
+
+
 def verilog(
     config: Annotated[str, typer.Option(
         "--config", metavar="NAME|FILE.toml", help="Configuration.")] = "tiny",
     output: Annotated[Path, typer.Option(
         "-o", "--output", metavar="DIR", help="Folder for the files.")] = Path("verilog"),
+    base: Annotated[int, typer.Option(
+        "--base", metavar="ADDR", parser=_address, help="Address of the control port in your "
+        "system, for csr.json and csr.csv.")] = 0,
 ):
-    """Write the accelerator as one Verilog file, with a description and a C header.
+    """Write the accelerator as one Verilog file, with descriptions for other tools.
 
     headrace.v has the module `headrace`: an AXI4 memory port, an AXI4-Lite control port and an
     interrupt. headrace.json describes ports, configuration, registers and fingerprint.
+    Instantiation template (headrace_instance.vh), FuseSoC core, SystemRDL, LiteX's csr.json and
+    csr.csv, IP-XACT (headrace.xml), C headers and the C driver are beside it: docs/integration.md.
     """
     from headrace.hw import verilog as generator
+    from headrace.hw.outputs import descriptions
+
+    from ..c import driver_files
     chosen = load_config(config)
+    if base % 4096 or not 0 <= base < 1 << 32:
+        raise HeadraceError(f"--base {base:#x}: expected a multiple of 4096 below 2**32: the "
+                            f"control port takes 4 KiB")
     files = {
         "headrace.v": generator.generate(chosen),
         "headrace.json": json.dumps(generator.describe(chosen), indent=1) + "\n",
-        "headrace.h": generator.c_header(),
+        **descriptions(chosen, generator.NAME, base),
+        **driver_files(),
     }
     write_files(output, files)
     for name in files:
