@@ -4,7 +4,6 @@ What measures the memory: the control port and the interrupt are ports of the to
 """
 
 from amaranth import *
-from amaranth.back import verilog
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -13,7 +12,7 @@ from headrace.hw.bridge import make_bridge
 from headrace.hw.config import Config
 from headrace.hw.control.control import ADDR_BITS
 from headrace.hw.device import Headrace
-from headrace.hw.verilog import fill_memories
+from headrace.hw.emission import to_verilog
 
 from .dram.controller import SdrController
 from .dram.generated import GeneratedController
@@ -84,6 +83,4 @@ class Direct(wiring.Component):
 def direct_verilog(config: Config, generated: GeneratedController,
                    fill: str | int | None = None) -> str:
     """Verilog of :class:`Direct` as module ``headrace``; the controller's module is apart."""
-    text = verilog.convert(Direct(config, generated), name="headrace", strip_internal_attrs=True,
-                           emit_src=False)
-    return fill_memories(text, fill)
+    return to_verilog(Direct(config, generated), "headrace", fill)

@@ -8,15 +8,14 @@ import dataclasses
 import re
 
 from amaranth import *
-from amaranth.back import verilog
 from amaranth.hdl import Fragment
 from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from headrace.hw.config import Config
+from headrace.hw.emission import to_verilog
 from headrace.hw.link.core import BoardCore
-from headrace.hw.verilog import fill_memories
 from headrace.sw.errors import HeadraceError
 
 from .catalogue import Board
@@ -125,9 +124,7 @@ class SimulatedTop(wiring.Component):
 def simulated_verilog(board: Board, config: Config, generated: GeneratedController, baud: int,
                       fill: str | int | None = None) -> str:
     """Verilog of :class:`SimulatedTop` as module ``headrace``; the controller's module is apart."""
-    text = verilog.convert(SimulatedTop(board, config, generated, baud), name="headrace",
-                           strip_internal_attrs=True, emit_src=False)
-    return fill_memories(text, fill)
+    return to_verilog(SimulatedTop(board, config, generated, baud), "headrace", fill)
 
 
 class Ecp5Top(Elaboratable):
@@ -235,7 +232,6 @@ def board_verilog(board: Board, config: Config | None = None) -> str:
     top = Ecp5Top(board, config, generated)
     # Pins become ports as the design asks for them, so it is elaborated first.
     fragment = Fragment.get(top, platform)
-    text = verilog.convert(fragment, name="top", platform=platform, strip_internal_attrs=True,
-                           emit_src=False,
-                           ports={name: (port, None) for name, port in platform.ports.items()})
-    return re.sub(r"\n{3,}", "\n\n", fill_memories(text, None) + "\n" + generated.verilog)
+    text = to_verilog(fragment, "top", platform=platform,
+                      ports={name: (port, None) for name, port in platform.ports.items()})
+    return re.sub(r"\n{3,}", "\n\n", text + "\n" + generated.verilog)

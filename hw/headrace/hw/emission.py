@@ -4,9 +4,10 @@ import contextlib
 import gc
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from amaranth.back import rtlil, verilog
-from amaranth.lib import wiring
+from amaranth.hdl import Elaboratable, Fragment
 
 
 __all__ = ["fill_memories", "to_verilog"]
@@ -18,19 +19,23 @@ _MEMORY = re.compile(
 _ZERO = re.compile(r"= \d+'(?:h0+|d0|b0+);$")
 
 
-def to_verilog(component: wiring.Component, name: str, fill: str | int | None = None) -> str:
+def to_verilog(component: Elaboratable | Fragment, name: str, fill: str | int | None = None,
+               **options: Any) -> str:
     """Verilog of a component, in one text.
 
     Parameters
     ----------
-    component : wiring.Component
+    component : Component, Elaboratable or Fragment
     name : str
         Name of its module.
     fill : None, "ones" or int
         As of :func:`fill_memories`.
+    **options
+        As of ``amaranth.back.verilog.convert``: `ports`, `platform`.
     """
     with _without_empty_words(), _without_collection():
-        text = verilog.convert(component, name=name, strip_internal_attrs=True, emit_src=False)
+        text = verilog.convert(component, name=name, strip_internal_attrs=True, emit_src=False,
+                               **options)
     return fill_memories(text, fill)
 
 

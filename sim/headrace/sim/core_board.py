@@ -37,15 +37,12 @@ _CYCLES, _RECEIVED, _VIOLATION = range(3)
 def core_verilog(config: Config, memory_bytes: int, fill: str | int | None = None) -> str:
     """Verilog of the board as module ``headrace``, generated once and kept."""
     def write(work):
-        from amaranth.back import verilog
-
+        from headrace.hw.emission import to_verilog
         from headrace.hw.link.core import BoardCore
-        from headrace.hw.verilog import fill_memories
 
         core = BoardCore(config, clk_hz=CLK_HZ, uart_baud=CLK_HZ // BIT_CYCLES,
                          memory_bytes=memory_bytes, dram_control=False)
-        text = verilog.convert(core, name=DEVICE, strip_internal_attrs=True, emit_src=False)
-        (work / "headrace.v").write_text(fill_memories(text, fill), encoding="utf-8")
+        (work / "headrace.v").write_text(to_verilog(core, DEVICE, fill), encoding="utf-8")
 
     sources = [path.read_text(encoding="utf-8") for path in sorted(SOURCES.rglob("*.py"))]
     key = cache.content_key("core board", sources, repr(config), memory_bytes, repr(fill),

@@ -135,7 +135,7 @@ class State:
                 words[:full] = values[:full * rows].reshape(full, rows, -1, lanes).swapaxes(1, 2)
             if rest:
                 words[full, :, :rest] = values[full * rows:].swapaxes(0, 1)
-        self._scales(code, *scales.shape, index)[:] = scales
+        self._scales(code, len(scales), scales.shape[1], index)[:] = scales
 
     def activations(self, code: Mapping[str, int], streams: int, elems: int, groups: int,
                     index: int = 0) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
