@@ -64,6 +64,8 @@ def _ratio(passes: list[dict[str, Any]], key: str, cycles: int | None, peak: int
 
 
 def _dram(name: str, found: dict[str, int]) -> str:
+    if "hits" not in found:         # a chip behind a real controller: what it was told
+        return f"{name}: " + ", ".join(f"{count:,} {what}" for what, count in found.items())
     accesses = max(1, found["reads"] + found["writes"])
     shares = ", ".join(f"{_percent(found[key] / accesses)} row {key}"
                        for key in ("hits", "misses", "conflicts"))
