@@ -79,7 +79,7 @@ def test_a_whole_bitstream(built):
     assert 50e6 < build.peak_bytes < 8e9
     assert json.loads((folder / "build.json").read_text()) == json.loads(
         json.dumps(build.facts()))
-    assert {text.partition(":")[0] for text in shown} == {
+    assert {text.partition(":")[0] for text in shown} >= {
         "writing Verilog", "Yosys", "nextpnr", "ecppack"}
     assert not list(folder.glob(".work-*"))
 

@@ -96,7 +96,7 @@ FAMILIES = {
 FAMILIES["xc7"] = Family(
     # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size; the delay
     # {delay_ps} is not looked at.
-    script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}; autoname",
+    script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
     cells={"LUT": FAMILIES["xcup"].cells["LUT"],
            "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
            "DSP48E1": {"DSP48E1": 1},
