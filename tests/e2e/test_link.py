@@ -132,26 +132,29 @@ def test_command_line(board, capsys):
     """``headrace run demo --device uart://...``, and what stands there when nothing answers."""
     from headrace.sw.cli import main
 
+    def run(*options):
+        with pytest.raises(SystemExit) as stop:
+            main(["run", "demo", "--prompt-ids", "1,454,455", "--tokens", "4", *options])
+        found = capsys.readouterr()
+        return stop.value.code or 0, found.out, " ".join(found.err.split())
+
     model = demo(TINY)
     board.storage[:model.content.size] = model.content
     with PtyPump(board) as pump:
         url = url_of(pump)
-        arguments = ["run", "demo", "--prompt-ids", "1,454,455", "--tokens", "4", "-q"]
-        with pytest.raises(SystemExit) as stop:
-            main([*arguments, "--device", url])
-        assert stop.value.code in (0, None)
-        over_wire = capsys.readouterr().out
-        with pytest.raises(SystemExit) as stop:
-            main([*arguments, "--device", "golden"])
-        assert capsys.readouterr().out == over_wire
-        with pytest.raises(SystemExit) as stop:
-            main([*arguments, "--device", url, "--config", "ecp5"])
-        assert stop.value.code == 2
-        assert "load the bitstream of that" in " ".join(capsys.readouterr().err.split())
-    with pytest.raises(SystemExit) as stop:
-        main([*arguments, "--device", url])
-    assert stop.value.code == 2
-    assert "cannot be opened" in capsys.readouterr().err
+        code, text, notes = run("--device", url)
+        assert (code, text) == (0, run("--device", "golden")[1])
+        # The clock is the one that the board states.
+        assert "at a clock of 1 MHz (cycles as the device counts them)" in notes
+        assert "simulated" not in notes
+        code, _, notes = run("--device", url, "--config", "ecp5")
+        assert code == 2 and "load the bitstream of that configuration" in notes
+        code, _, notes = run("--device", url, "--trace", "trace.json")
+        assert code == 2 and "a board does not record what its engines do" in notes
+    code, _, notes = run("--device", url)
+    assert code == 2 and "the serial port cannot be opened" in notes
+    code, _, notes = run("--device", "usb://")
+    assert code == 2 and "no device 'usb://': expected one of uart:///dev/ttyUSB0" in notes
 
 
 # Faults. After each, the next open works, and is bit-exact.
