@@ -160,17 +160,19 @@ def test_command_line(board, capsys):
 # Faults. After each, the next open works, and is bit-exact.
 
 def test_cable_pulled_in_upload(board, wires, image):
-    model = demo(TINY)
-    board.storage[:model.content.size] = model.content
-    board.storage[3 * PIECE] ^= 1
+    data = np.random.default_rng(8).integers(0, 256, 4 * PIECE, np.uint8)
+    board.storage[:2 * PIECE] = data[:2 * PIECE]
+    done = []
 
-    def pull(done, total):
-        if done == 2 * PIECE:
+    def pull(count, total):
+        done.append(count)
+        if count == 2 * PIECE:
             wires.unplug()
 
     with pytest.raises(LinkError, match="the serial port failed .* Is the cable still in"):
         with device_of(wires, upload=pull) as device:
-            Session(device, model)
+            device.write_memory(0, data)
+    assert done == [PIECE, 2 * PIECE]
     with pytest.raises(LinkError, match="cannot be opened"):
         device_of(wires).open()
     wires.plug()
@@ -198,7 +200,7 @@ def test_server_gone(board, image):
 
 
 @pytest.mark.parametrize("kind", ["drop", "change"])
-@pytest.mark.parametrize("first", [0, 3, 41, 200, 4000])
+@pytest.mark.parametrize("first", [0, 41, 4000])
 def test_damaged_commands(board, wires, image, kind, first):
     """Bytes to the board are lost or changed, everywhere: an error, or all is right."""
     board.storage[:] = 0x5a
