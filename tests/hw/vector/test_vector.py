@@ -109,7 +109,7 @@ def cycles_of_loop(config, vector, op, positions, fields):
     assert op == Op.APPEND
     table = max(positions * (words - 1), fields["heads"] + 4)
     vectors = 2 * fields["heads"] * positions
-    return (table + vectors * words + words + found + Multiplier.latency + 3 + Lanes.rope_stage
+    return (table + vectors * words + words + found + Multiplier.latency + 4 + Lanes.rope_stage
             + 2)
 
 

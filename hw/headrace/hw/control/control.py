@@ -138,6 +138,7 @@ class Control(wiring.Component):
         mask = Cat(strb.replicate(8) for strb in bus.write_strb)
         ones = Signal(32)
         m.d.comb += [ones.eq(bus.write_data & mask), bus.write_error.eq(1)]
+        m.d.sync += [self.reset.eq(0), self.start.eq(0)]
         start_bit, _ = REGISTERS["control"].bits["start"]
         reset_bit, _ = REGISTERS["control"].bits["reset"]
         with m.Switch(bus.write_word):
@@ -153,7 +154,9 @@ class Control(wiring.Component):
                             with m.If(ones[REGISTERS["irq"].bits["pending"][0]]):
                                 m.d.sync += pending.eq(0)
                         else:
-                            m.d.comb += [
+                            # Into registers: a reset reaches the whole device in one cycle. Both
+                            # have acted before the answer to the write can be followed by another.
+                            m.d.sync += [
                                 self.reset.eq(ones[reset_bit]),
                                 self.start.eq(ones[start_bit] & ~ones[reset_bit] & ~self.busy
                                               & ~error & ~self.resetting),
@@ -174,8 +177,10 @@ class Control(wiring.Component):
                 with m.Case(register.offset // 4):
                     m.d.comb += [value.eq(contents[name]), known.eq(1)]
         odd = bus.read_word[0]
+        # The bank sees the read a cycle later, and not any more when it has answered.
+        m.d.sync += [counters.read.eq(bus.read & is_counter & ~odd & ~bus.read_done),
+                     counters.read_index.eq(index)]
         m.d.comb += [
-            counters.read.eq(bus.read & is_counter & ~odd), counters.read_index.eq(index),
             bus.read_done.eq(~is_counter | odd | counters.read_done),
             bus.read_data.eq(Mux(is_counter, Mux(odd, high, counters.read_data[:32]), value)),
             bus.read_error.eq(~known & ~is_counter),

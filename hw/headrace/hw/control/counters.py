@@ -92,28 +92,32 @@ class CounterBank(wiring.Component):
         with m.If(self.hold):
             m.d.sync += cycles_held.eq(cycles)
 
-        # A visit takes two cycles: read the word, then write the sum.
+        # A visit takes two cycles: read the word, then write the sum. What the next visit is for is
+        # decided in the second one of the visit before, so that it comes out of registers.
         flush_index = Signal(number, init=1)
         hold_index = Signal(number)          # 0: no snapshot is being taken
-        write = Signal()
-        kind = Signal(2)                     # of the visit: 0 flush, 1 snapshot, 2 read
+        write = Signal(init=1)
+        kind, written_kind = Signal(2), Signal(2)    # 0 flush, 1 snapshot, 2 read
         index, visited = Signal(number), Signal(number)
-        flush, from_held = Signal(), Signal()
-        m.d.comb += [
-            from_held.eq(hold_index != 0),
-            flush.eq(~write & ~from_held & ~self.read),
-            index.eq(Mux(from_held, hold_index, Mux(self.read, self.read_index, flush_index))),
-        ]
+        flushes = Signal(len(COUNTERS))      # one hot: counters that this cycle moves to the word
         m.d.sync += write.eq(~write)
-        with m.If(~write):
-            m.d.sync += [kind.eq(Mux(from_held, 1, Mux(self.read, 2, 0))), visited.eq(index)]
-            with m.If(from_held):
-                m.d.sync += hold_index.eq(Mux(hold_index == len(COUNTERS) - 1, 0, hold_index + 1))
-            with m.Elif(~self.read):
-                m.d.sync += flush_index.eq(Mux(flush_index == len(COUNTERS) - 1, 1,
-                                               flush_index + 1))
-        with m.If(self.hold):
-            m.d.sync += hold_index.eq(1)
+        with m.If(write):
+            m.d.sync += flushes.eq(0)
+            # A snapshot that begins now has been copied when the next visit begins.
+            with m.If(self.hold | (hold_index != 0)):
+                following = Mux(self.hold, 1, hold_index)
+                m.d.sync += [kind.eq(1), index.eq(following),
+                             hold_index.eq(Mux(following == len(COUNTERS) - 1, 0, following + 1))]
+            with m.Elif(self.read & ~self.read_done):
+                m.d.sync += [kind.eq(2), index.eq(self.read_index)]
+            with m.Else():
+                m.d.sync += [kind.eq(0), index.eq(flush_index), flushes.eq(1 << flush_index),
+                             flush_index.eq(Mux(flush_index == len(COUNTERS) - 1, 1,
+                                                flush_index + 1))]
+        with m.Else():
+            m.d.sync += [flushes.eq(0), written_kind.eq(kind), visited.eq(index)]
+            with m.If(self.hold):
+                m.d.sync += hold_index.eq(1)
 
         narrow, held = [], []
         fresh = Signal(len(COUNTERS), init=-1)      # nothing has been added to the word yet
@@ -122,7 +126,7 @@ class CounterBank(wiring.Component):
             shape = Shape(shape.width + self.extra_bits, shape.signed)
             counter, copy = Signal(shape, name=name), Signal(shape, name=f"{name}_held")
             kept = Signal(shape, name=f"{name}_kept")
-            m.d.comb += kept.eq(Mux(flush & (flush_index == position), 0, counter))
+            m.d.comb += kept.eq(Mux(flushes[position], 0, counter))
             with m.If(self.hold):
                 m.d.sync += copy.eq(kept)
             m.d.sync += counter.eq(Mux(run, kept + increments[name], kept))
@@ -133,11 +137,10 @@ class CounterBank(wiring.Component):
         widest = max(len(counter) for counter in narrow)
         addend, zero = Signal(signed(widest + 1)), Signal()
         with m.If(~write):
-            m.d.sync += addend.eq(Mux(from_held, self._select(m, held, hold_index, "held"),
+            m.d.sync += addend.eq(Mux(kind == 1, self._select(m, held, index, "held"),
                                       self._select(m, narrow, index, "narrow")))
             m.d.sync += zero.eq(fresh.bit_select(index, 1))
-            with m.If(flush):
-                m.d.sync += fresh.bit_select(index, 1).eq(0)
+        m.d.sync += fresh.eq(fresh & ~flushes)
         with m.If(self.start):
             m.d.sync += [fresh.eq(-1), cycles.eq(0)]
 
@@ -149,9 +152,9 @@ class CounterBank(wiring.Component):
         m.d.comb += [
             old.addr.eq(index),
             total.eq(Mux(zero, 0, old.data) + addend),
-            new.addr.eq(visited), new.data.eq(total), new.en.eq(write & (kind == 0)),
+            new.addr.eq(visited), new.data.eq(total), new.en.eq(write & (written_kind == 0)),
             snap_write.addr.eq(visited), snap_write.data.eq(total),
-            snap_write.en.eq(write & (kind == 1)),
+            snap_write.en.eq(write & (written_kind == 1)),
         ]
 
         high, first = Signal(), Signal()
@@ -159,7 +162,8 @@ class CounterBank(wiring.Component):
         m.d.comb += [
             snap_read.addr.eq(self.index[1:]),
             self.word.eq(Mux(first, cycles_held, snap_read.data).word_select(high, 32)),
-            self.read_done.eq(self.read & write & (kind == 2) & (visited == self.read_index)),
+            self.read_done.eq(self.read & write & (written_kind == 2)
+                              & (visited == self.read_index)),
             self.read_data.eq(Mux(visited == CYCLES, cycles, total)),
         ]
 

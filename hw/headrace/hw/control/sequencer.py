@@ -209,10 +209,12 @@ class Sequencer(wiring.Component):
                 ]
 
         # Beginning and end.
+        all_done = Signal()                  # as of the cycle before
+        m.d.sync += all_done.eq(self.passes_done == self.passes)
         with m.If(self.busy):
             with m.If(self.memory_error.valid):
                 m.d.comb += self.failure.eq(self.memory_error)
-            with m.Elif(self.passes_done == self.passes):
+            with m.Elif(all_done):
                 m.d.comb += self.done_stb.eq(1)
             with m.Elif(unknown):
                 m.d.comb += [self.failure.valid.eq(1), self.failure.code.eq(UNKNOWN_INSTRUCTION),
@@ -224,6 +226,7 @@ class Sequencer(wiring.Component):
         with m.If(self.start):
             m.d.sync += [
                 self.busy.eq(1), self.passes_done.eq(0), unfetched.eq(self.passes),
+                all_done.eq(self.passes == 0),
                 left.eq(self.instructions - 1), addr.eq(first),
                 position.eq(self.position), positions.eq(self.positions), index.eq(0),
                 head.eq(self.head),

@@ -43,6 +43,8 @@ class Accumulator(wiring.Component):
         There is a row; its last word was taken.
     row : ``In(RowLayout(config))``
         Description of the row.
+    following : ``In(range(acc_words))``
+        `addr` of the row of the next cycle, looked at while there is none or it is taken.
     sums, act_sum : ``In(ArrayLayout(signed(sum_bits), cols))``, ``In(signed(sum_bits - 7))``
         Sums of the row, and sum of its activations.
     word : ``Out(range(cols // lanes))``
@@ -66,6 +68,7 @@ class Accumulator(wiring.Component):
         self.loop = 2 + Multiplier.latency + 2 * Adder.latency + 1
         super().__init__({
             "row_valid": In(1), "take": Out(1), "row": In(RowLayout(config)),
+            "following": In(range(config.acc_words)),
             "sums": In(data.ArrayLayout(signed(config.sum_bits), config.cols)),
             "act_sum": In(signed(config.sum_bits - 7)),
             "word": Out(range(config.col_words)),
@@ -104,13 +107,20 @@ class Accumulator(wiring.Component):
         # false match costs a cycle and no more.
         tag_bits = min(len(addr), 5)
         flights = [Signal(1 + tag_bits, name=f"flight_{i}") for i in range(self.loop - 1)]
-        clash = Cat((flight == Cat(C(1, 1), addr[:tag_bits])) for flight in flights).any()
+        # The comparison is for the next cycle, as everything waits for what it says.
+        tag, next_tag = Signal(tag_bits), Signal(tag_bits)
+        clash = Signal()
         result_row = row.last & ~row.scores
+        m.d.comb += next_tag.eq(Mux(self.row_valid & ~self.take,
+                                    Mux(en & go, tag + 1, tag), self.following))
+        matches = Cat((flight == Cat(C(1, 1), next_tag)) for flight in flights)
+        m.d.sync += [tag.eq(next_tag), clash.eq(matches[:-1].any() | Mux(
+            en, go & ~row.last & (tag == next_tag), matches[-1]))]
         m.d.comb += go.eq(self.row_valid & (row.first | ~clash)
                           & ~(result_row & row_scales.full))
         with m.If(en):
             m.d.sync += [flight.eq(before) for flight, before in zip(flights, [
-                Mux(go & ~row.last, Cat(C(1, 1), addr[:tag_bits]), 0), *flights])]
+                Mux(go & ~row.last, Cat(C(1, 1), tag), 0), *flights])]
             with m.If(go):
                 m.d.sync += word.eq(Mux(final, 0, word + 1))
         m.d.comb += [self.take.eq(en & go & final), row_scales.i.eq(row.row_scale),
@@ -129,9 +139,11 @@ class Accumulator(wiring.Component):
         # Control, one entry per stage from here on.
         stages = self.latency
         valid = [Signal(name=f"valid_{i}") for i in range(stages)]
-        # Something is under way. The pipeline rests without it: less power, and a simulator
-        # skips what does not move.
+        # Something comes or is under way. The pipeline rests without it: less power, and a
+        # simulator skips what does not move.
         moving = Signal()
+        awake = Signal()
+        m.d.sync += awake.eq(self.row_valid | moving)
         with m.If(en):
             m.d.sync += [Cat(valid).eq(Cat(go, valid[:-1])),
                          moving.eq(Cat(go, valid[:-1]).any())]
@@ -147,7 +159,7 @@ class Accumulator(wiring.Component):
         addrs = control(pipe.reg(addr, "addr_0"), "addr", 0, stages - 1)
         firsts = control(pipe.reg(row.first, "first_0"), "first", 0, read_at + 1)
         lasts = control(pipe.reg(row.last, "last_0"), "last", 0, stages - 1)
-        scores = control(pipe.reg(row.scores, "scores_0"), "scores", 0, stages - 1)
+        scores = control(pipe.reg(row.scores, "scores_0"), "scores", 0, stages - 2)
         finals = control(pipe.reg(final, "final_0"), "final", 0, stages - 1)
         affines = control(pipe.reg(row.affine, "affine_0"), "affine", 0, add_at)
 
@@ -202,15 +214,18 @@ class Accumulator(wiring.Component):
         # Out.
         m.submodules.result_queue = results = RowQueue(ResultLayout(config), 4)
         m.submodules.score_queue = score_queue = RowQueue(words(lanes), 4)
-        leaves = valid[-1] & lasts[stages - 1]
-        to_scores = scores[stages - 1]
+        # Everything waits for `en`: no more than a level of logic in front of it.
+        to_scores, to_results = Signal(), Signal()
+        with m.If(en):
+            leaves = valid[-2] & lasts[stages - 2]
+            m.d.sync += [to_scores.eq(leaves & scores[stages - 2]),
+                         to_results.eq(leaves & ~scores[stages - 2])]
         m.d.comb += [
             write.data.eq(total), Value.cast(results.i.values).eq(total),
             results.i.row_scale.eq(row_scales.o), Value.cast(score_queue.i).eq(total),
-            en.eq((self.row_valid | moving)
-                  & ~(leaves & Mux(to_scores, score_queue.full, results.full))),
-            score_queue.en.eq(en & leaves & to_scores),
-            results.en.eq(en & leaves & ~to_scores),
+            en.eq(awake & ~(to_scores & score_queue.full) & ~(to_results & results.full)),
+            score_queue.en.eq(en & to_scores),
+            results.en.eq(en & to_results),
             row_scales.take.eq(results.en & finals[stages - 1]),
             self.results.valid.eq(results.valid), self.results.payload.eq(results.o),
             results.take.eq(results.valid & self.results.ready),

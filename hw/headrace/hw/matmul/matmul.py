@@ -185,15 +185,18 @@ class Matmul(wiring.Component):
                 m.d.sync += due.eq(due - 1)
 
         blocked = Signal(4)
+        clear = Signal()                 # nothing blocks the next pass
         m.d.comb += [
             blocked[0].eq(work.wait_a & (a_tokens == 0)),
             blocked[1].eq(work.wait_p & (p_tokens == 0)),
             blocked[2].eq(work.opens & (ring.available < work.words)),
             blocked[3].eq((room < work.rows) | (opens_slot & (slots_used == SCALE_SLOTS))
                           | draining),
-            start.eq(walker.passes.valid & (spacing == 0) & ~blocked.any()),
+            start.eq(clear & (spacing == 0)),
             walker.passes.ready.eq(start),
         ]
+        # A cycle later than what it follows from, which only the start of a pass makes untrue.
+        m.d.sync += clear.eq(walker.passes.valid & ~start & ~blocked.any())
         with m.If(start):
             m.d.sync += [
                 active.eq(1), index.eq(0), length.eq(steps), walk.eq(work.select - work.fold),
@@ -247,15 +250,22 @@ class Matmul(wiring.Component):
             slots.index.eq(Mux(short_header, ring.header_index << 1, ring.header_index)),
         ]
 
-        # Behind the array: the description of a row is always there before its sums.
+        # Behind the array: the description of a row is there before its sums, and much depends on
+        # it, so the oldest one is in a register.
+        row = Signal(RowLayout(config), reset_less=True)
+        row_valid = Signal()
+        m.d.comb += rows.take.eq(rows.valid & (~row_valid | accumulator.take))
+        with m.If(~row_valid | accumulator.take):
+            m.d.sync += [row_valid.eq(rows.valid), row.eq(rows.o)]
         m.d.comb += [
             sums.en.eq(array.o_valid), sums.i.eq(Cat(array.o, array.o_acts)),
             rows.en.eq(tagger.o_valid), rows.i.eq(tagger.o),
-            sums.take.eq(accumulator.take), rows.take.eq(accumulator.take),
-            accumulator.row_valid.eq(sums.valid), accumulator.row.eq(rows.o),
+            sums.take.eq(accumulator.take),
+            accumulator.row_valid.eq(sums.valid & row_valid), accumulator.row.eq(row),
+            accumulator.following.eq(Mux(row_valid & ~accumulator.take, row.addr, rows.o.addr)),
             Value.cast(accumulator.sums).eq(sums.o[:sums_bits]),
             accumulator.act_sum.eq(sums.o[sums_bits:]),
-            slots.read_slot.eq(rows.o.slot), slots.read_word.eq(accumulator.word),
+            slots.read_slot.eq(row.slot), slots.read_word.eq(accumulator.word),
             accumulator.scales.eq(slots.scales), accumulator.minima.eq(slots.minima),
         ]
 
@@ -279,7 +289,7 @@ class Matmul(wiring.Component):
         with m.Elif(blocked[3]):
             m.d.comb += events.wait_accumulator.eq(1)
         with m.Else():
-            # A pass starts on an array that was empty: its first cycle is the next one.
+            # A pass starts on an array that was empty: its first cycle is not this one.
             m.d.comb += events.idle.eq(1)
         m.d.comb += [events.macs.eq(tagger.macs), events.first.eq(start & work.s_start),
                      events.scale_bytes.eq(Mux(start & work.opens,

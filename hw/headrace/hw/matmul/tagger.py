@@ -40,7 +40,8 @@ class RowTagger(wiring.Component):
     o_valid, o : ``Out(1)``, ``Out(RowLayout(config))``
         Description of a row.
     macs : ``Out``
-        Useful multiply-accumulates of that row in the pass, 0 when there is none.
+        Useful multiply-accumulates of a row in the pass, a cycle after its description; 0 when
+        there is none.
     """
     def __init__(self, config: Config):
         self.config = config
@@ -136,27 +137,33 @@ class RowTagger(wiring.Component):
             self.o.row_scale.eq(Mux(from_p, factor.inv_sum, ONE_BITS)),
         ]
 
-        # Useful products: every factor but the number of columns is a shift.
+        # Useful products, in two cycles: every factor but the number of columns is a shift.
         most = Mux(work.v, KV_BLOCK, config.k_cols)
         count = Signal(range(KV_BLOCK + 1))
+        counts = Signal()
+        attn, v, narrow, length = (Signal(getattr(work, name).shape(), name=f"counted_{name}")
+                                   for name in ("attn", "v", "narrow", "length"))
 
         def inside(number):
             return Mux(number <= 0, 0, Mux(number >= most, most, number))
 
-        m.d.comb += count.eq(inside(tokens) - inside(beyond))
+        m.d.sync += [
+            count.eq(inside(tokens) - inside(beyond)), counts.eq(active), attn.eq(work.attn),
+            v.eq(work.v), narrow.eq(work.narrow), length.eq(work.length),
+        ]
         useful = Signal.like(self.macs)
-        with m.If(~work.attn):
-            m.d.comb += useful.eq((work.length >> 4) * (16 * config.cols))
-            for narrow in config.last_tiles(8)[1:]:
-                with m.If(work.narrow == narrow):
-                    m.d.comb += useful.eq((work.length >> 4) * (16 * config.stride >> narrow))
-        with m.Elif(work.v):
-            with m.Switch(work.narrow):
-                for narrow in range(4):
-                    with m.Case(narrow):
-                        m.d.comb += useful.eq(count * (config.stride >> narrow))
+        with m.If(~attn):
+            m.d.comb += useful.eq((length >> 4) * (16 * config.cols))
+            for value in config.last_tiles(8)[1:]:
+                with m.If(narrow == value):
+                    m.d.comb += useful.eq((length >> 4) * (16 * config.stride >> value))
+        with m.Elif(v):
+            with m.Switch(narrow):
+                for value in range(4):
+                    with m.Case(value):
+                        m.d.comb += useful.eq(count * (config.stride >> value))
         with m.Else():
-            m.d.comb += useful.eq(Mux(work.length[5], count << 5, count << 4))
-        m.d.sync += self.macs.eq(Mux(active, useful, 0))
+            m.d.comb += useful.eq(Mux(length[5], count << 5, count << 4))
+        m.d.sync += self.macs.eq(Mux(counts, useful, 0))
 
         return m

@@ -100,11 +100,11 @@ class PassWalker(wiring.Component):
         ]
         more_sets = left > rows
         more_groups = groups != 1
-        more_tiles = tiles != 1
+        more_tiles = Signal()            # tiles != 1
 
         def begin_loops(tile_count, start):
-            return [tiles.eq(tile_count), left.eq(streams), group.eq(0), offset.eq(0),
-                    base.eq(start), row_set.eq(start), fresh_block.eq(1)]
+            return [tiles.eq(tile_count), more_tiles.eq(tile_count != 1), left.eq(streams),
+                    group.eq(0), offset.eq(0), base.eq(start), row_set.eq(start), fresh_block.eq(1)]
 
         # Position relative to a block, from above: beyond the block is as good as far beyond.
         limited = Signal(signed(13))
@@ -115,14 +115,14 @@ class PassWalker(wiring.Component):
         window_end = Signal(signed(35))
         far_below = -(1 << 11)
         window_limited = Signal(signed(13))
+        m.d.sync += window_end.eq(k_tokens - window)
         m.d.comb += [
-            window_end.eq(k_tokens - window),
             window_limited.eq(Mux((window == 0) | (window_end < far_below), far_below,
                                   Mux(window_end > KV_BLOCK, KV_BLOCK, window_end))),
         ]
         # The first position sees `window` tokens; all of them if it comes early enough.
         first_seen = Signal(signed(34))
-        m.d.comb += first_seen.eq(Mux(window == 0, 0, command.position + 1 - window))
+        m.d.sync += first_seen.eq(Mux(window == 0, 0, command.position + 1 - window))
         skipped = Signal(27)
         m.d.comb += skipped.eq(Mux(first_seen < 0, 0, first_seen >> 5))
 
@@ -136,10 +136,7 @@ class PassWalker(wiring.Component):
         with m.FSM(name="walk"):
             with m.State("IDLE"):
                 m.d.sync += [started.eq(0), ahead.eq(0), v.eq(0), heads.eq(get("heads")),
-                             k_block.eq(skipped), k_first.eq(skipped),
                              k_base.eq(get("a_base")),
-                             k_tokens.eq(command.position + 1 - (skipped << 5)),
-                             k_start.eq(command.position + 1 - (skipped << 5)),
                              last_block.eq((command.position + command.positions - 1) >> 5)]
                 with m.If(self.commands.valid & attn):
                     m.d.sync += [streams.eq(0), left.eq(get("n_rep"))]
@@ -156,8 +153,15 @@ class PassWalker(wiring.Component):
             with m.State("STREAMS"):
                 # positions x n_rep by addition: a few cycles, once.
                 m.d.sync += [streams.eq(streams + command.positions), left.eq(left - 1)]
+                tokens_seen = command.position + 1 - (skipped << 5)
+                m.d.sync += [k_block.eq(skipped), k_first.eq(skipped),
+                             k_tokens.eq(tokens_seen), k_start.eq(tokens_seen)]
                 with m.If(left == 1):
-                    m.next = "CHOOSE"
+                    m.next = "REACH"
+
+            with m.State("REACH"):
+                # `window_end` follows `k_tokens`.
+                m.next = "CHOOSE"
 
             with m.State("CHOOSE"):
                 with m.If((heads != 0) & (ahead != most_ahead)):
@@ -248,19 +252,18 @@ class PassWalker(wiring.Component):
                                      offset.eq(offset + (length >> lanes.bit_length() - 1))]
                     with m.Elif(more_tiles):
                         m.d.sync += [left.eq(streams), row_set.eq(base), tiles.eq(tiles - 1),
+                                     more_tiles.eq(tiles != 2),
                                      groups.eq(group_count), group.eq(0), offset.eq(0)]
                         with m.If(k):
                             m.d.sync += [tokens.eq(tokens - config.k_cols),
                                          beyond.eq(beyond - config.k_cols)]
                     with m.Elif(~attn):
-                        m.d.comb += self.commands.ready.eq(1)
-                        m.next = "IDLE"
+                        m.next = "END"
                     with m.Elif(v):
                         m.d.sync += [ahead.eq(ahead - 1), Cat(waiting[:-1]).eq(Cat(waiting[1:]))]
-                        m.next = "CHOOSE"
+                        m.next = "REACH"
                         with m.If((heads == 0) & (ahead == 1)):
-                            m.d.comb += self.commands.ready.eq(1)
-                            m.next = "IDLE"
+                            m.next = "END"
                     with m.Else():
                         for place, entry in enumerate(waiting):
                             with m.If(ahead == place):
@@ -268,10 +271,15 @@ class PassWalker(wiring.Component):
                                                        final_block))
                         m.d.sync += [ahead.eq(ahead + 1),
                                      k_block.eq(k_block + 1), k_tokens.eq(k_tokens - KV_BLOCK)]
-                        m.next = "CHOOSE"
+                        m.next = "REACH"
                         with m.If(final_block):
                             m.d.sync += [heads.eq(heads - 1), k_block.eq(k_first),
                                          k_tokens.eq(k_start),
                                          k_base.eq(row_set + get("a_stride"))]
+
+            with m.State("END"):
+                # Not with the start of the last pass, which comes out of a long way.
+                m.d.comb += self.commands.ready.eq(1)
+                m.next = "IDLE"
 
         return m

@@ -89,7 +89,8 @@ class AppendWriter(wiring.Component):
             v_cols.eq(config.stride >> head.v_select),
         ]
         run = self.run.payload
-        free = ~self.run.valid | self.run.ready
+        # Not in the cycle in which the last run is taken, which is known late.
+        free = ~self.run.valid
         with m.If(self.run.ready):
             m.d.sync += self.run.valid.eq(0)
 

@@ -37,8 +37,8 @@ class DMAReader(wiring.Component):
     data (a token, an instruction) that are not what was asked for. What is in flight still reaches
     its target.
 
-    Latency: from a burst to `arvalid` 2 cycles, from read data to `beats` 0. Throughput: one burst
-    in two cycles, and one beat per cycle.
+    Latency: from a burst to `arvalid` 3 cycles, from read data to `beats` 0. Throughput: one burst
+    in three cycles, and one beat per cycle.
 
     Parameters
     ----------
@@ -114,13 +114,19 @@ class DMAReader(wiring.Component):
                         m.d.comb += fits[index].eq((burst.payload.units <= space[t])
                                                    & (more if t in streamed else 1))
 
-        # Choice, into a register: a burst is chosen in one cycle and issued in the next one at
-        # the earliest, where its space is reserved. The next choice sees that.
+        # Choice, into a register, among the bursts that found space a cycle ago: a burst is chosen
+        # in one cycle and issued in the next one at the earliest, where its space is reserved.
+        # So the cycle after an issue looks anew, and the one after that chooses.
         pending = Signal()
         chosen = Signal(sizes.burst, reset_less=True)
         waiting = Cat(burst.valid for burst in self.bursts)
-        able = waiting & fits
+        able = Signal(self.sources)
+        denied = Signal()
         choose = Signal()
+        m.d.sync += [
+            able.eq(Mux(pending | (choose & able.any()) | self.halt, 0, waiting & fits)),
+            denied.eq(waiting.any() & ~(waiting & fits).any()),
+        ]
         m.d.comb += choose.eq(~pending & ~self.halt & ~self.stop)
         for index in reversed(range(self.sources)):
             earlier = able[:index].any() if index else C(0, 1)
@@ -133,8 +139,8 @@ class DMAReader(wiring.Component):
         m.d.comb += [
             issue.eq(pending & (~self.arvalid | self.arready) & self.kv_request.ready
                      & (flight != depth) & ~self.halt),
-            self.ready_burst.eq(pending | able.any()),
-            self.blocked_burst.eq(~pending & waiting.any() & ~able.any()),
+            self.ready_burst.eq(pending | able.any() | (waiting.any() & ~denied)),
+            self.blocked_burst.eq(~pending & waiting.any() & ~able.any() & denied),
         ]
         with m.If(choose):
             m.d.sync += pending.eq(able.any())

@@ -59,7 +59,7 @@ class BurstSplitter(wiring.Component):
                     size = sizes.chunk(target)
                     m.d.comb += [chunk.eq(size), until.eq(size - (index & (size - 1)))]
         m.d.comb += [
-            last.eq(piece.beats <= until),
+            last.eq(~piece.beats[9:].any() & (piece.beats[:9] <= until)),
             count.eq(Mux(last, piece.beats, until)),
             advance.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(~busy | (advance & last)),
@@ -85,9 +85,10 @@ class BurstSplitter(wiring.Component):
                   for name in ("tail", "single", "cls", "target", "hit")),
             ]
             with m.If(busy):
+                # To the next multiple of the chunk; after the last burst both mean nothing.
                 m.d.sync += [
-                    index.eq(index + count),
-                    piece.beats.eq(piece.beats - count),
+                    index.eq((index | (chunk - 1)) + 1),
+                    piece.beats.eq(piece.beats - until),
                 ]
         with m.If(self.i.ready):
             m.d.sync += [

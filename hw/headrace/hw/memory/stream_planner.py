@@ -27,8 +27,8 @@ class StreamPlanner(wiring.Component):
     first block at or after ``position // 32`` one *appended* token is taken, once per ATTN. A
     piece of the cache below `kv_end` is a hit.
 
-    Latency: 2 cycles. Throughput: one piece per cycle, 2 cycles between commands; an ATTN with
-    fewer blocks than `attn_lead` takes a cycle for each that is missing.
+    Latency: 2 cycles, 3 for ATTN. Throughput: one piece per cycle, as many cycles between
+    commands; an ATTN with fewer blocks than `attn_lead` takes a cycle for each that is missing.
 
     Members
     -------
@@ -95,7 +95,14 @@ class StreamPlanner(wiring.Component):
         blocks = Signal(28)                     # blocks of a head
         first_new = Signal(27)                  # first block that the pass appends to
         block = Signal(28)
+        # Of the block, in registers beside it: the pass appends to it, and none before it does;
+        # it is the last of its head, a cycle later.
+        is_new, first_is_new, before_new = Signal(), Signal(), Signal(28)
+        is_last = Signal()
+        m.d.sync += [before_new.eq(first_new - 1), is_last.eq(block + 1 == blocks)]
         k_addr = Signal(32)
+        k_tiles = Signal(32)                    # behind its scales, a cycle later
+        m.d.sync += k_tiles.eq(k_addr + SCALE_UNITS)
         # V tiles of the blocks before, the latest first: V follows when a block is the last here.
         lead = self.config.attn_lead
         v_addr = [Signal(32, name=f"v_addr_{i}") for i in range(lead)]
@@ -105,11 +112,10 @@ class StreamPlanner(wiring.Component):
         # With a window the first blocks of each head are left out: `first` times `pitch` units.
         window = field(command, "window")
         first_seen = Signal(signed(34))
+        no_window = Signal()
         skipped = Signal(27)
-        m.d.comb += [
-            first_seen.eq(command.position + 1 - window),
-            skipped.eq(Mux((window == 0) | (first_seen < 0), 0, first_seen >> 5)),
-        ]
+        m.d.sync += first_seen.eq(command.position + 1 - window)
+        m.d.comb += skipped.eq(Mux(no_window | (first_seen < 0), 0, first_seen >> 5))
         first = Signal(27)
         factor = Signal(27)
         step = Signal(32)
@@ -127,19 +133,21 @@ class StreamPlanner(wiring.Component):
                     heads.eq(field(command, "heads") - 1),
                     blocks.eq((command.position + command.positions + (KV_BLOCK - 1)) // KV_BLOCK),
                     first_new.eq(command.position // KV_BLOCK),
-                    block.eq(skipped),
-                    first.eq(skipped),
-                    factor.eq(skipped),
                     step.eq(field(command, "pitch")),
                     token_due.eq(1),
+                    no_window.eq(window == 0),
                 ]
                 with m.If(self.i.valid):
-                    with m.If((field(command, "op") == Op.ATTN) & (skipped != 0)):
-                        m.next = "Skip"
-                    with m.Elif(field(command, "op") == Op.ATTN):
-                        m.next = "Scales"
-                    with m.Else():
-                        m.next = "Weights"
+                    m.next = "Weights"
+                    with m.If(field(command, "op") == Op.ATTN):
+                        m.next = "Begin"
+
+            with m.State("Begin"):
+                m.d.sync += [block.eq(skipped), first.eq(skipped), factor.eq(skipped),
+                             is_new.eq(skipped == first_new), first_is_new.eq(skipped == first_new)]
+                m.next = "Scales"
+                with m.If(skipped != 0):
+                    m.next = "Skip"
 
             with m.State("Weights"):
                 m.d.comb += [
@@ -161,7 +169,7 @@ class StreamPlanner(wiring.Component):
 
             with m.State("Scales"):
                 m.d.comb += [
-                    self.waiting.eq(token_due & (block == first_new) & (tokens == 0)),
+                    self.waiting.eq(token_due & is_new & (tokens == 0)),
                     valid.eq(~self.waiting),
                     units.eq(k_addr),
                     beats.eq(beats_of_units(sizes, SCALE_UNITS)),
@@ -169,7 +177,7 @@ class StreamPlanner(wiring.Component):
                     target.eq(Target.SCALES),
                 ]
                 with m.If(valid & ready):
-                    with m.If(token_due & (block == first_new)):
+                    with m.If(token_due & is_new):
                         m.d.comb += take_token.eq(1)
                         m.d.sync += token_due.eq(0)
                     m.next = "K"
@@ -178,7 +186,7 @@ class StreamPlanner(wiring.Component):
                 with m.State(name):
                     m.d.comb += [
                         valid.eq(1),
-                        units.eq(k_addr + SCALE_UNITS if name == "K" else v_addr[-1]),
+                        units.eq(k_tiles if name == "K" else v_addr[-1]),
                         beats.eq(beats_of_units(sizes, half)),
                         tail.eq(split - 1),
                         is_kv.eq(1),
@@ -197,16 +205,16 @@ class StreamPlanner(wiring.Component):
                             # The next block: of this head, of the next head, or none.
                             m.d.sync += [
                                 due.eq(Cat(C(1, 1), due)),
-                                v_addr[0].eq(k_addr + SCALE_UNITS + half),
+                                v_addr[0].eq(k_tiles + half),
                                 Cat(v_addr[1:]).eq(Cat(v_addr[:-1])),
-                                block.eq(block + 1),
+                                block.eq(block + 1), is_new.eq(block == before_new),
                                 k_addr.eq(k_addr + pitch),
                             ]
                             m.next = "Scales"
-                            with m.If(block + 1 == blocks):
+                            with m.If(is_last):
                                 next_head = head_addr + (SCALE_UNITS + 2 * half)
                                 m.d.sync += [
-                                    block.eq(first),
+                                    block.eq(first), is_new.eq(first_is_new),
                                     heads.eq(heads - 1),
                                     head_addr.eq(next_head),
                                     k_addr.eq(next_head),

@@ -200,7 +200,11 @@ class MemorySystem(wiring.Component):
         jobs = clearable("write_jobs", WriteJobs(config))
         m.submodules.writer = writer = DMAWriter(config)
         buffer = clearable("kv_buffer", KVBuffer(config))
-        for name in ("append", "append_data", "linear", "linear_data", "single"):
+        # Whoever sends logits need not see how full the queue of beats is.
+        logits = clearable("linear_skid", Skid(self.linear_data.payload.shape()))
+        wiring.connect(m, logits.o, jobs.linear_data)
+        admit(self.linear_data, logits.i)
+        for name in ("append", "append_data", "linear", "single"):
             admit(getattr(self, name), getattr(jobs, name))
         wiring.connect(m, jobs.beat, writer.beat)
         wiring.connect(m, jobs.burst, writer.burst)

@@ -91,7 +91,10 @@ class WriteJobs(wiring.Component):
         linear = stream.Signature(run).create(path=("linear_run",))
         single = stream.Signature(run).create(path=("single_run",))
         for source, target in ((self.linear, linear), (self.single, single)):
-            m.d.comb += source.ready.eq(~target.valid | target.ready)
+            # Not in the cycle in which the last run is taken, which is known late.
+            m.d.comb += source.ready.eq(~target.valid)
+            with m.If(target.ready):
+                m.d.sync += target.valid.eq(0)
             with m.If(source.ready):
                 m.d.sync += [
                     target.valid.eq(source.valid),

@@ -30,7 +30,7 @@ class Exponent(wiring.Component):
 
     Members
     -------
-    phase : ``In(range(frame))``, ``tag`` : ``In(TagLayout(config))``, ``scale`` : ``In(32)``
+    following : ``In(range(frame))``, ``tag`` : ``In(TagLayout(config))``, ``scale`` : ``In(32)``
         As in :class:`Issue`.
     score, k_scale : ``In(words(lanes))``
         Operands at offset `score` of the schedule.
@@ -41,7 +41,7 @@ class Exponent(wiring.Component):
         self._config = config
         self._schedule = schedule = Schedule(config)
         super().__init__({
-            "phase": In(range(schedule.frame)),
+            "following": In(range(schedule.frame)),
             "tag": In(TagLayout(config)),
             "scale": In(32),
             "score": In(words(schedule.lanes)),
@@ -52,7 +52,7 @@ class Exponent(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         schedule, lanes = self._schedule, self._schedule.lanes
-        frame = Frame(m, self.phase, schedule.frame)
+        frame = Frame(m, self.following, schedule.frame)
 
         m.submodules.state = state = Memory(shape=32, depth=self._config.streams, init=[])
         old, new = state.read_port(), state.write_port()

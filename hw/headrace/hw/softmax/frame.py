@@ -16,28 +16,43 @@ class Frame:
     ----------
     m : Module
         Module that gets the registers.
-    phase : Value
-        Cycle of the frame, counting from 0 without a gap while any stream is in flight.
+    following : Value
+        Cycle of the frame that comes next. It counts from 0 without a gap while any stream is in
+        flight, and is 0 otherwise, as it is after a reset.
     length : int
         Cycles of a frame.
     """
-    def __init__(self, m, phase, length):
+    def __init__(self, m, following, length):
         self._m = m
-        self._phase = phase
+        self._following = following
         self._length = length
+        self._flags = {}
+
+    def _flag(self, first, last):
+        """Whether this is a cycle from `first` to `last`, which may be beyond the frame's end: a
+        register, since operands and enables of whole units depend on it."""
+        if (first, last) not in self._flags:
+            def inside(cycle):
+                if first <= last:
+                    return (cycle >= first) & (cycle <= last)
+                return (cycle >= first) | (cycle <= last)
+
+            flag = Signal(name=f"cycle_{first}_{last}", init=int(inside(0)))
+            self._m.d.sync += flag.eq(self._following == first if first == last
+                                      else inside(self._following))
+            self._flags[first, last] = flag
+        return self._flags[first, last]
 
     def at(self, offset):
         """Whether this is cycle `offset` of some stream's frame."""
-        return self._phase == offset % self._length
+        return self._flag(offset % self._length, offset % self._length)
 
     def within(self, offset, count):
         """Whether this is one of `count` cycles from `offset` on."""
         first, last = offset % self._length, (offset + count - 1) % self._length
         if count >= self._length:
             return C(1, 1)
-        if first <= last:
-            return (self._phase >= first) & (self._phase <= last)
-        return (self._phase >= first) | (self._phase <= last)
+        return self._flag(first, last)
 
     def hold(self, value, ready, offset, name):
         """`value`, which is right from cycle `ready` on for `length` cycles, kept so that it is

@@ -45,8 +45,8 @@ class Issue(wiring.Component):
         A buffer of P became free.
     start : ``Out(1)``
         A block starts.
-    phase : ``Out(range(frame))``
-        Cycle of the frame.
+    phase, following : ``Out(range(frame))``
+        Cycle of the frame, and the one that comes next.
     tag : ``Out(TagLayout(config))``
         The stream of the current frame.
     scale : ``Out(32)``
@@ -67,6 +67,7 @@ class Issue(wiring.Component):
             "p_free": In(1),
             "start": Out(1),
             "phase": Out(range(self._schedule.frame)),
+            "following": Out(range(self._schedule.frame)),
             "tag": Out(TagLayout(config)),
             "scale": Out(32),
             "row": Out(range(2 * config.streams)),
@@ -93,21 +94,30 @@ class Issue(wiring.Component):
         n_rep = Signal(8)
         # Tokens of the block up to the stream's own, not yet confined to the block.
         reach = Signal(signed(34))
-        following = Signal(signed(34))
+        next_reach = Signal(signed(34))
         count = Signal(range(KV_BLOCK + 1))
         low = Signal(range(KV_BLOCK + 1))
         window = Signal(16)
         beyond = Signal(signed(35))          # tokens that are too far back for the stream
-        m.d.comb += [
-            count.eq(Mux(following < 0, 0, Mux(following > KV_BLOCK, KV_BLOCK, following))),
-            beyond.eq(following - Mux(self.start, block.window, window)),
-            low.eq(Mux((beyond < 0) | (Mux(self.start, block.window, window) == 0), 0,
-                       Mux(beyond > KV_BLOCK, KV_BLOCK, beyond))),
+        unlimited = Signal()
+
+        more = tag.valid & ~tag.end
+        # What the next stream sees, step by step in three cycles: a frame takes longer, and a new
+        # block waits for it.
+        block_reach = (block.position - (block.block << 5)).as_signed() + 1
+        next_window = Mux(more, window, block.window)
+        known = Signal(3)
+        m.d.sync += [
+            known.eq(Mux(self.start | ~self.block.valid, 0, Cat(C(1, 1), known))),
+            next_reach.eq(Mux(more, Mux(repeat == 0, reach + 1, reach), block_reach)),
+            beyond.eq(next_reach - next_window),
+            unlimited.eq(next_window == 0),
+            count.eq(Mux(next_reach < 0, 0, Mux(next_reach > KV_BLOCK, KV_BLOCK, next_reach))),
+            low.eq(Mux((beyond < 0) | unlimited, 0, Mux(beyond > KV_BLOCK, KV_BLOCK, beyond))),
         ]
 
         ready = self.scales_ready & (buffers != 0) & (since == schedule.gap - 1)
-        more = tag.valid & ~tag.end
-        m.d.comb += self.start.eq(boundary & ~more & self.block.valid & ready)
+        m.d.comb += self.start.eq(boundary & ~more & known[-1] & ready)
         m.d.comb += self.block.ready.eq(self.start)
         m.d.comb += self.release.eq(self.phase == schedule.frame - 1)
         with m.If(~(tag.valid & tag.end)):
@@ -116,20 +126,14 @@ class Issue(wiring.Component):
         parity = Signal()                    # of the buffer of scores
         buffer = Signal(range(config.p_buffers))
         slot = Signal(2)
-        with m.If(self.start):
-            m.d.comb += following.eq((block.position - (block.block << 5)).as_signed() + 1)
-        with m.Elif(repeat == 0):
-            m.d.comb += following.eq(reach + 1)
-        with m.Else():
-            m.d.comb += following.eq(reach)
-
+        m.d.comb += self.following.eq(Mux(boundary, 0, self.phase + 1))
+        m.d.sync += self.phase.eq(self.following)
         with m.If(boundary):
             m.d.sync += [
-                self.phase.eq(0),
                 flight.eq(Cat(self.start | more, flight)),
                 tag.valid.eq(self.start | more),
                 tag.count.eq(count), tag.low.eq(low),
-                reach.eq(following),
+                reach.eq(next_reach),
             ]
             with m.If(since != schedule.gap - 1):
                 m.d.sync += since.eq(since + 1)
@@ -154,8 +158,6 @@ class Issue(wiring.Component):
                 ]
                 with m.If(tag.row == config.rows - 1):
                     m.d.sync += [tag.row.eq(0), tag.row_set.eq(tag.row_set + 1)]
-        with m.Else():
-            m.d.sync += self.phase.eq(self.phase + 1)
 
         m.d.sync += buffers.eq(buffers + self.p_free - self.start)
 

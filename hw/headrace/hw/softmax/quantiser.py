@@ -22,7 +22,7 @@ class Quantiser(wiring.Component):
 
     Members
     -------
-    phase : ``In(range(frame))``, ``tag`` : ``In(TagLayout(config))``
+    following : ``In(range(frame))``, ``tag`` : ``In(TagLayout(config))``
         Cycle of the frame; stream of the frame, at offset `p`.
     p, v_scale : ``In(words(lanes))``
         Operands, step 0 at offset `p`.
@@ -36,7 +36,7 @@ class Quantiser(wiring.Component):
     def __init__(self, config: Config):
         self._schedule = schedule = Schedule(config)
         super().__init__({
-            "phase": In(range(schedule.frame)),
+            "following": In(range(schedule.frame)),
             "tag": In(TagLayout(config)),
             "p": In(words(schedule.lanes)),
             "v_scale": In(words(schedule.lanes)),
@@ -48,7 +48,7 @@ class Quantiser(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         schedule, lanes = self._schedule, self._schedule.lanes
-        frame = Frame(m, self.phase, schedule.frame)
+        frame = Frame(m, self.following, schedule.frame)
 
         # The last cycle of the product masks it.
         arrival = schedule.weighted - 1

@@ -1,5 +1,8 @@
 """The sum of the probabilities of a block, in the order of every configuration."""
 
+import functools
+import operator
+
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -24,8 +27,8 @@ class Reduction(wiring.Component):
 
     Members
     -------
-    phase : ``In(range(frame))``
-        Cycle of the frame.
+    following : ``In(range(frame))``
+        Cycle of the frame that comes next.
     p : ``In(words(lanes))``
         Probabilities: step 0 at offset `p`, lane ``i`` of step ``k`` is token ``k * lanes + i``.
     carry : ``In(32)``
@@ -36,7 +39,7 @@ class Reduction(wiring.Component):
     def __init__(self, config: Config):
         self._schedule = schedule = Schedule(config)
         super().__init__({
-            "phase": In(range(schedule.frame)),
+            "following": In(range(schedule.frame)),
             "p": In(words(schedule.lanes)),
             "carry": In(32),
             "o": Out(32),
@@ -45,7 +48,7 @@ class Reduction(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         schedule, lanes = self._schedule, self._schedule.lanes
-        frame = Frame(m, self.phase, schedule.frame)
+        frame = Frame(m, self.following, schedule.frame)
 
         m.submodules.half = half = Delay(32 * lanes, REDUCTION_WAYS // lanes)
         m.d.comb += half.i.eq(self.p)
@@ -67,22 +70,22 @@ class Reduction(wiring.Component):
                  for lane, o in enumerate(partials)]
         depth = max(level.distance + level.wait for level in (*rest, final))
         late = [self._taps(m, adder.o, depth, f"tree{lane}") for lane, adder in enumerate(adders)]
+        # At most one of them at a time: a sum of products, as the adder begins with a comparison.
         for lane, adder in enumerate(adders):
-            with m.If(frame.within(head.first, head.issues)):
-                m.d.comb += [
-                    adder.a.eq(early[lane][head.wait + head.distance]),
-                    adder.b.eq(early[lane][head.wait]),
-                ]
-            for level in rest:
-                other = lane + level.cross
-                if other < lanes:
-                    with m.If(frame.within(level.first, level.issues)):
-                        m.d.comb += [
-                            adder.a.eq(late[lane][level.wait + level.distance]),
-                            adder.b.eq(late[other][level.wait]),
-                        ]
-        with m.If(frame.at(final.first)):
-            m.d.comb += [adders[0].a.eq(self.carry), adders[0].b.eq(late[0][final.wait])]
+            operands = [(frame.within(head.first, head.issues),
+                         early[lane][head.wait + head.distance], early[lane][head.wait])]
+            operands += [(frame.within(level.first, level.issues),
+                          late[lane][level.wait + level.distance],
+                          late[lane + level.cross][level.wait])
+                         for level in rest if lane + level.cross < lanes]
+            if lane == 0:
+                operands.append((frame.at(final.first), self.carry, late[0][final.wait]))
+            m.d.comb += [
+                adder.a.eq(functools.reduce(operator.or_, (Mux(now, a, 0)
+                                                           for now, a, _ in operands))),
+                adder.b.eq(functools.reduce(operator.or_, (Mux(now, b, 0)
+                                                           for now, _, b in operands))),
+            ]
 
         return m
 

@@ -70,11 +70,13 @@ class ScoreBuffer(wiring.Component):
         row = Signal(range(2 * config.streams))
         first_row = Mux(parity, config.streams, 0)
         last_word, last_row, last = Signal(), Signal(), Signal()
+        # Whether a row is the last of the block is in a register beside its index.
+        before_last = Signal(16)
+        alone = block.streams == 1
         m.d.comb += [
             self.block_i.ready.eq(~writing & (filled != 2)),
             self.scores.ready.eq(writing),
             last_word.eq(word == per_tile - 1),
-            last_row.eq(index == block.streams - 1),
             last.eq(last_word & last_row & (tile == tiles - 1)),
             write.en.eq(writing & self.scores.valid),
             write.addr.eq(Cat(word, tile, row)),
@@ -85,13 +87,17 @@ class ScoreBuffer(wiring.Component):
         m.d.comb += take.eq(self.block_i.valid & self.block_i.ready)
         m.d.sync += filled.eq(filled + take - self.release)
         with m.If(take):
-            m.d.sync += [block.eq(self.block_i.payload), writing.eq(1), row.eq(first_row)]
+            m.d.sync += [block.eq(self.block_i.payload), writing.eq(1), row.eq(first_row),
+                         before_last.eq(self.block_i.payload.streams - 2),
+                         last_row.eq(self.block_i.payload.streams == 1)]
         with m.If(write.en):
             m.d.sync += word.eq(word + 1)
             with m.If(last_word):
-                m.d.sync += [word.eq(0), row.eq(row + 1), index.eq(index + 1)]
+                m.d.sync += [word.eq(0), row.eq(row + 1), index.eq(index + 1),
+                             last_row.eq(index == before_last)]
                 with m.If(last_row):
-                    m.d.sync += [row.eq(first_row), index.eq(0), tile.eq(tile + 1)]
+                    m.d.sync += [row.eq(first_row), index.eq(0), tile.eq(tile + 1),
+                                 last_row.eq(alone)]
                 with m.If(last):
                     m.d.sync += [writing.eq(0), tile.eq(0), parity.eq(~parity)]
 

@@ -73,7 +73,7 @@ class Softmax(wiring.Component):
         connect(m, flipped(self.scores), buffer.scores)
         connect(m, flipped(self.kv_scales), scales.i)
         connect(m, buffer.block_o, issue.block)
-        frame = Frame(m, issue.phase, schedule.frame)
+        frame = Frame(m, issue.following, schedule.frame)
         m.d.comb += [
             issue.scales_ready.eq(scales.ready), issue.p_free.eq(self.p_free),
             scales.start.eq(issue.start), scales.done.eq(self.p_write.done),
@@ -95,32 +95,36 @@ class Softmax(wiring.Component):
         exponent = Exponent(config)
         m.submodules.exponent = EnableInserter(awake)(exponent)
         parts = config.lanes // lanes
+        # Memories of scales are slow to answer, hence a register behind them.
         k_step = Signal(range(schedule.steps))
         part = Signal(range(parts))
-        m.d.sync += [k_step.eq(issue.phase), part.eq(issue.phase)]
+        m.d.comb += k_step.eq(issue.phase)
+        m.d.sync += [part.eq(issue.phase), exponent.k_scale.eq(scales.k)]
         k_tag = frame.hold(issue.tag, 0, 1, "k_tag")
         score = Signal(words(lanes))
         m.d.sync += score.eq(buffer.data.as_value().word_select(part, 32 * lanes))
         m.d.comb += [
             buffer.row.eq(issue.row),
             buffer.word.eq(issue.phase >> (parts.bit_length() - 1)),
-            scales.k_addr.eq(Cat(k_step, k_tag.scales)),
-            exponent.phase.eq(issue.phase), exponent.tag.eq(issue.tag),
+            scales.k_addr.eq(Cat(k_step, issue.tag.scales)),
+            exponent.following.eq(issue.following), exponent.tag.eq(issue.tag),
             exponent.scale.eq(issue.scale),
-            exponent.score.eq(score), exponent.k_scale.eq(scales.k),
+            exponent.score.eq(score),
         ]
 
         # Probabilities, weighted by the V scales.
-        p_tag = frame.hold(k_tag, 1, schedule.p - 1, "p_tag")
-        v_step = frame.step(schedule.p - 1, "v_step")
+        v_tag = frame.hold(k_tag, 1, schedule.p - 2, "v_tag")
+        p_tag = frame.hold(v_tag, schedule.p - 2, schedule.p - 1, "p_tag")
+        v_step = frame.step(schedule.p - 2, "v_step")
         quantiser = Quantiser(config)
         m.submodules.quantiser = EnableInserter(awake)(quantiser)
         m.d.comb += [
-            scales.v_addr.eq(Cat(v_step[:(schedule.steps - 1).bit_length()], p_tag.scales)),
-            quantiser.phase.eq(issue.phase),
+            scales.v_addr.eq(Cat(v_step[:(schedule.steps - 1).bit_length()], v_tag.scales)),
+            quantiser.following.eq(issue.following),
             quantiser.tag.eq(frame.hold(p_tag, schedule.p - 1, schedule.p, "weight_tag")),
-            quantiser.p.eq(exponent.o), quantiser.v_scale.eq(scales.v),
+            quantiser.p.eq(exponent.o),
         ]
+        m.d.sync += quantiser.v_scale.eq(scales.v)
 
         # Sum of the state: decayed, added to, written back.
         rescale = frame.catch(exponent.o[0], schedule.rescale, "rescale")
@@ -136,7 +140,7 @@ class Softmax(wiring.Component):
         m.submodules.reciprocal = reciprocal = Reciprocal()
         m.d.comb += [
             old.addr.eq(old_tag.stream),
-            reduction.phase.eq(issue.phase), reduction.p.eq(exponent.o),
+            reduction.following.eq(issue.following), reduction.p.eq(exponent.o),
             reduction.carry.eq(frame.catch(product.o, schedule.decay + Multiplier.latency,
                                            "decayed")),
             new.en.eq(frame.at(schedule.sum) & new_tag.valid),

@@ -69,7 +69,7 @@ class Datapath(wiring.Component):
     values, values_valid, values_last : ``Out``
         Words for the quantiser.
     busy : ``Out(1)``
-        Results are under way.
+        Results are under way, or were a cycle ago.
     written : ``Out(XWriteSignature(config))``
         What is written to X, for observers.
     """
@@ -117,8 +117,10 @@ class Datapath(wiring.Component):
         }
         left = Signal(range(max(ways.values()) + 2))
         awake = Signal()
-        m.d.comb += awake.eq(self.row_valid | self.result_valid | (left != 0))
-        with m.If(self.row_valid | self.result_valid):
+        comes = self.row_valid | self.result_valid
+        # A register, as everything in the lanes waits for it; so their first stage is out here.
+        m.d.sync += awake.eq(comes | (left > 1))
+        with m.If(comes):
             m.d.sync += left.eq(Mux(op.norm, ways["norm"] + 1,
                                     Mux(op.gelu, ways["gelu"] + 1,
                                         Mux(op.glu, ways["glu"] + 1, ways["other"] + 1))))
@@ -167,8 +169,8 @@ class Datapath(wiring.Component):
         with m.If(op.accumulate & ~self.row_valid):
             m.d.comb += x_read.addr.eq(y_read.o)
 
-        m.d.comb += [
-            lanes.operation.eq(op),
+        m.d.comb += lanes.operation.eq(op)
+        m.d.sync += [
             lanes.item.square.eq(self.row.square),
             lanes.item.keep.eq(self.row.keep),
             lanes.item.odd.eq(self.row.odd),
@@ -176,6 +178,8 @@ class Datapath(wiring.Component):
             lanes.f.eq(result.values),
             lanes.row_scale.eq(result.row_scale),
             lanes.early.eq(self.result.values),
+        ]
+        m.d.comb += [
             lanes.x.eq(x_read.data),
             lanes.table.eq(table_read.data),
             lanes.a.eq(reducer.a),
@@ -267,7 +271,7 @@ class Datapath(wiring.Component):
         ]
         # A mark is of no interest once it has passed the stage of its write.
         writes = Cat(mark.write for mark in marks)
-        m.d.comb += self.busy.eq(
+        m.d.sync += self.busy.eq(
             self.result_valid | behind_valid[:Lanes.gate_delay].any()
             | (op.gelu & behind_valid[Lanes.gate_delay:].any())
             | (op.rms & Cat(mark.value for mark in marks[:summed + 1]).any())

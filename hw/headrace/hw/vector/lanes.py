@@ -1,5 +1,8 @@
 """Arithmetic of the vector unit: what happens to one word of X."""
 
+import functools
+import operator
+
 from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -60,11 +63,11 @@ class Lanes(wiring.Component):
     operation : ``In(OperationLayout)``
         Constant from the first item to the last result.
     item : ``In(ItemLayout)``
-        Stage 0.
+        Stage 1.
     f, row_scale : ``In(words(lanes)), In(32)``
-        Result of the matmul unit; stage 0.
+        Result of the matmul unit; stage 1.
     early : ``In(words(lanes))``
-        See GLU.
+        See GLU; stage 1.
     phase : ``In(range(gelu_cycles))``
         Counts all the time.
     adding : ``In(1)``
@@ -120,10 +123,10 @@ class Lanes(wiring.Component):
                 value = register
             return value
 
-        # Stage 2: what came in at stage 0, and what the memories gave at stage 1.
-        item = later(self.item, "item", 2)
-        f = later(self.f, "f", 2)
-        row_scale = later(self.row_scale, "row_scale", 2)
+        # Stage 2: what came in, and what the memories gave, at stage 1.
+        item = later(self.item, "item")
+        f = later(self.f, "f")
+        row_scale = later(self.row_scale, "row_scale")
         x = later(self.x, "x")
         table = later(self.table, "table")
         m.d.comb += [self.stored.eq(f), self.loaded.eq(x)]
@@ -153,7 +156,7 @@ class Lanes(wiring.Component):
         with m.If(to_root[-1]):
             m.d.sync += root.eq(rsqrt.o)
 
-        early = later(self.early, "early")
+        early = self.early
         gates = Signal(vector)
         gelu = self.gelu
         m.submodules.cubed = cubed = Delay(vector.size, gelu.argument - 1)
@@ -165,6 +168,8 @@ class Lanes(wiring.Component):
             return op.gelu & (self.phase == offset % self.gelu_cycles)
 
         one = Const(ONE_BITS, 32)
+        poly_step = Signal()
+        m.d.comb += poly_step.eq(step(gelu.poly))
         for lane in range(self.lanes):
             m.submodules[f"mul{lane}"] = mul = Multiplier()
             m.submodules[f"gain{lane}"] = gain = Multiplier()
@@ -204,24 +209,26 @@ class Lanes(wiring.Component):
             with m.If(op.gelu):
                 m.d.sync += gain.b.eq(GELU_CUBIC_BITS)
 
-            m.d.comb += [add.a.eq(self.a[lane]), add.b.eq(self.b[lane])]
-            with m.If(op.rope):
-                m.d.comb += [add.a.eq(mul.o), add.b.eq(gain.o)]
-            with m.If(op.add):
-                m.d.comb += [add.a.eq(x[lane]), add.b.eq(f[lane])]
-            with m.If(op.glu):
-                m.d.comb += [add.a.eq(exp.o), add.b.eq(one)]
+            # A sum of products and not a chain of choices: the comparison of the operands follows.
             cube = later(gain.o, f"cube{lane}", gelu.cube_wait)
-            with m.If(step(gelu.poly)):
-                m.d.comb += [add.a.eq(cube), add.b.eq(GELU_LINEAR_BITS)]
             normed = later(gain.o, f"normed{lane}", self.y_stage - self.norm_stage)
-            with m.If(op.accumulate & self.adding):
-                m.d.comb += [add.a.eq(x[lane]), add.b.eq(normed)]
+            operands = [
+                (op.rope, mul.o, gain.o),
+                (op.add, x[lane], f[lane]),
+                (op.glu & ~poly_step, exp.o, one),
+                (poly_step, cube, Const(GELU_LINEAR_BITS, 32)),
+                (op.accumulate & self.adding, x[lane], normed),
+            ]
             if lane == 0:
                 with m.If(self.total_stb):
                     m.d.sync += [mul.a.eq(self.total), mul.b.eq(self.inv_dim)]
-                with m.If(to_eps[-1]):
-                    m.d.comb += [add.a.eq(mul.o), add.b.eq(self.eps)]
+                operands.append((to_eps[-1], mul.o, self.eps))
+            others = Cat(condition for condition, _, _ in operands).any()
+            operands.append((~others, self.a[lane], self.b[lane]))
+            for port, values in ((add.a, [(c, a) for c, a, _ in operands]),
+                                 (add.b, [(c, b) for c, _, b in operands])):
+                m.d.comb += port.eq(functools.reduce(operator.or_, (
+                    Mux(condition, value, 0) for condition, value in values)))
 
             m.d.comb += [
                 exp.a.eq(Mux(op.gelu, argument, early[lane]) ^ FP32.sign_mask),

@@ -76,7 +76,7 @@ class LogitsLoop(wiring.Component):
         moved = Signal()
         written = Signal()
         running = Signal()
-        wait = Signal(range(argmax.latency + 1))
+        wait = Signal(range(max(argmax.latency, 3) + 1))
         m.d.comb += [
             kept.eq(column < limit),
             written.eq(kept & self.command.logits),
@@ -128,11 +128,11 @@ class LogitsLoop(wiring.Component):
                     m.next = "WRITE"
             with m.State("WRITE"):
                 m.d.comb += self.single.valid.eq(1)
-                m.d.sync += [self.token_stb.eq(0), wait.eq(2)]
+                m.d.sync += [self.token_stb.eq(0), wait.eq(3)]
                 with m.If(self.single.ready):
                     m.next = "SETTLE"
             with m.State("SETTLE"):
-                # write_idle may still be 1 just after the token was accepted.
+                # write_idle may still be 1 for some cycles after the token was accepted.
                 m.d.comb += self.waiting.eq(1)
                 with m.If(wait != 0):
                     m.d.sync += wait.eq(wait - 1)

@@ -77,7 +77,7 @@ class Quantiser(wiring.Component):
     def latency(self):
         """Cycles from the last word of a group of activations to its first word in `o`."""
         found = 1 + self.levels + Reciprocal.latency + Multiplier.latency + 1
-        return found + 2 + Multiplier.latency + ToInt8.latency
+        return found + 3 + Multiplier.latency + ToInt8.latency
 
     def elaborate(self, platform):
         m = Module()
@@ -201,7 +201,13 @@ class Quantiser(wiring.Component):
             m.d.sync += [group_scale.eq(queues["scale"][1].data),
                          group_inverse.eq(inverse_read.data)]
 
-        stages = 1 + Multiplier.latency + ToInt8.latency
+        # Block memory is slow to answer, hence a register behind it and beside it.
+        word = Signal(32 * self.lanes, reset_less=True)
+        word_inverse = Signal(32, reset_less=True)
+        with m.If(move):
+            m.d.sync += [word.eq(w_read.data), word_inverse.eq(group_inverse)]
+
+        stages = 2 + Multiplier.latency + ToInt8.latency
         marks = [Signal(3, name=f"mark{i}") for i in range(stages)]
         scales = [group_scale, *(Signal(32, name=f"scale{i}", reset_less=True)
                                  for i in range(1, stages))]
@@ -222,8 +228,8 @@ class Quantiser(wiring.Component):
             m.d.comb += [
                 mul.en.eq(move),
                 to_int8.en.eq(move),
-                mul.a.eq(w_read.data[32 * lane:32 * (lane + 1)]),
-                mul.b.eq(group_inverse),
+                mul.a.eq(word[32 * lane:32 * (lane + 1)]),
+                mul.b.eq(word_inverse),
                 to_int8.a.eq(mul.o),
                 value.eq(Mux(zero, 0, to_int8.o)),
             ]

@@ -58,7 +58,7 @@ class Recorder(wiring.Component):
         base = Signal(40)
         m.d.comb += base.eq((field(self.command, "addr") << 6)
                             + (self.command.index << (RECORD_BYTES - 1).bit_length()))
-        settle = Signal(2)
+        settle = Signal(3)
         m.d.comb += self.busy.eq(1)
         with m.FSM(name="record"):
             with m.State("IDLE"):
@@ -79,7 +79,7 @@ class Recorder(wiring.Component):
                         self.single.valid.eq(0),
                         self.single.payload.addr.eq(self.single.payload.addr + 4),
                         self.counter_index.eq(self.counter_index + 1),
-                        settle.eq(3),
+                        settle.eq(4),
                     ]
                     m.next = "READ"
                     with m.If(self.counter_index == last):

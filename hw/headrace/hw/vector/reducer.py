@@ -1,5 +1,8 @@
 """Sum of the products of a vector, in the order of `reduce16`."""
 
+import functools
+import operator
+
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -79,9 +82,7 @@ class Reducer(wiring.Component):
         m.submodules.ring = ring = Delay(width, self.turn_cycles - Adder.latency)
         m.d.comb += ring.i.eq(self.sums.as_value())
         partials = Signal(words(self.lanes))
-        m.d.comb += [partials.eq(ring.o), self.a.eq(self.x)]
-        with m.If(~self.first):
-            m.d.comb += self.b.eq(partials)
+        m.d.comb += partials.eq(ring.o)
 
         # The sums of the last turn leave the adders in order.
         final = Signal(Adder.latency)
@@ -92,6 +93,15 @@ class Reducer(wiring.Component):
             moved = [*buffer, *self.sums][self.lanes:]
             m.d.sync += [old.eq(new) for old, new in zip(buffer, moved)]
 
+        # Whether words are caught, or sums of so many are added: one hot, as the operands are on
+        # the way to the adders.
+        widths = [ways >> level for level in range(1, ways.bit_length())]
+        catching = Signal(init=1)
+        adding = {width: Signal(name=f"adding{width}") for width in widths}
+        operands = [([Mux(catching, self.x[lane], 0)],
+                     [Mux(catching & ~self.first, partials[lane], 0)])
+                    for lane in range(self.lanes)]
+
         caught = Signal(range(self.turn_words))
         cycle = Signal(range(ways // 2 + Adder.latency))
         with m.FSM(name="tree"):
@@ -101,28 +111,30 @@ class Reducer(wiring.Component):
                     shift()
                     m.d.sync += caught.eq(caught + 1)
                     with m.If(caught == self.turn_words - 1):
-                        m.d.sync += caught.eq(0)
+                        m.d.sync += [caught.eq(0), catching.eq(0), adding[ways // 2].eq(1)]
                         m.next = f"ADD{ways // 2}"
-            width = ways // 2
-            while width:
+            for width in widths:
                 # The results push the operands out: both are shifted in every cycle. Sums of
                 # fewer than all lanes lie at the beginning of the last word.
                 begin = ways - max(2 * width, self.lanes)
                 with m.State(f"ADD{width}"):
                     for lane in range(min(width, self.lanes)):
-                        m.d.comb += [
-                            self.a[lane].eq(buffer[begin + lane]),
-                            self.b[lane].eq(buffer[begin + width + lane]),
-                        ]
+                        operands[lane][0].append(Mux(adding[width], buffer[begin + lane], 0))
+                        operands[lane][1].append(
+                            Mux(adding[width], buffer[begin + width + lane], 0))
                     shift()
                     m.d.sync += cycle.eq(cycle + 1)
                     with m.If(cycle == -(-width // self.lanes) + Adder.latency - 1):
-                        m.d.sync += cycle.eq(0)
+                        m.d.sync += [cycle.eq(0), adding[width].eq(0)]
                         if width == 1:
                             m.d.comb += self.total_stb.eq(1)
+                            m.d.sync += catching.eq(1)
                             m.next = "CATCH"
                         else:
+                            m.d.sync += adding[width // 2].eq(1)
                             m.next = f"ADD{width // 2}"
-                width //= 2
+        for lane, (a, b) in enumerate(operands):
+            m.d.comb += [self.a[lane].eq(functools.reduce(operator.or_, a)),
+                         self.b[lane].eq(functools.reduce(operator.or_, b))]
         m.d.comb += self.total.eq(self.sums[0])
         return m

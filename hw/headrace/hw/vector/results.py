@@ -63,27 +63,48 @@ class ResultLoop(wiring.Component):
 
         attn = kind.attn_out
         single = arg("last_only") & ~attn
+        # What follows from the instruction is in registers, which are right from the cycle after
+        # `start` on, where the loops are prepared.
+        most_words = config.stride // config.lanes
         head_words = Signal(16)
-        tile_words = Signal(16)
-        t_last = Signal()                # the last tile
-        tiles = Signal(24)
-        m.d.comb += [
-            tiles.eq(Mux(attn, arg("v_tiles"), arg("tiles"))),
-            head_words.eq(arg("head_dim") >> lanes_log2),
-            tile_words.eq(config.col_words),
-        ]
-        narrow = Mux(attn, arg("v_select"), Mux(t_last, arg("narrow"), 0))
-        with m.If(attn | (narrow != 0)):
-            m.d.comb += tile_words.eq((config.stride // config.lanes) >> narrow)
+        full_words, last_words = (Signal(range(most_words + 1), name=f"{name}_words")
+                                  for name in ("full", "last"))
+        tile_words = Signal.like(last_words)
+        m.d.sync += [head_words.eq(arg("head_dim") >> lanes_log2),
+                     full_words.eq(config.col_words), last_words.eq(config.col_words)]
+        with m.If(attn):
+            m.d.sync += [full_words.eq(most_words >> arg("v_select")),
+                         last_words.eq(most_words >> arg("v_select"))]
+        with m.Elif(arg("narrow") != 0):
+            m.d.sync += last_words.eq(most_words >> arg("narrow"))
 
         # Positions of the loops, from the inside: word, query head, position, tile, K/V head.
-        w, h, p, t, j = Signal(16), Signal(8), Signal(16), Signal(24), Signal(8)
-        w_last, h_last, p_last, j_last = (Signal(name=f"{name}_last") for name in "whpj")
+        # Whether each is the last is in a register beside it.
+        w = Signal(range(most_words))
+        h, p, t, j = Signal(8), Signal(16), Signal(24), Signal(8)
+        w_last, h_last, p_last, t_last, j_last = (Signal(name=f"{name}_last") for name in "whptj")
+        ends = {}
+        for name, count in (("h", Mux(attn, arg("n_rep"), 1)),
+                            ("p", Mux(single, 1, self.command.positions)),
+                            ("t", Mux(attn, arg("v_tiles"), arg("tiles"))),
+                            ("j", Mux(attn, arg("heads"), 1))):
+            alone = Signal(name=f"{name}_alone")
+            before = Signal(len(count), name=f"{name}_before_last")
+            m.d.sync += [alone.eq(count == 1), before.eq(count - 2)]
+            ends[name] = alone, before
+
+        def rewind(*names):
+            return [assignment for name in names for assignment in (
+                loops[name][0].eq(0), loops[name][1].eq(ends[name][0]))]
+
+        def advance(name):
+            index, last = loops[name]
+            return [index.eq(index + 1), last.eq(index == ends[name][1])]
+
+        loops = {"h": (h, h_last), "p": (p, p_last), "t": (t, t_last), "j": (j, j_last)}
         m.d.comb += [
-            w_last.eq(w == tile_words - 1),
-            h_last.eq(~attn | (h == arg("n_rep") - 1)),
-            p_last.eq(single | (p == self.command.positions - 1)),
-            j_last.eq(~attn | (j == arg("heads") - 1)),
+            tile_words.eq(Mux(t_last, last_words, full_words)),
+            w_last.eq(w == (tile_words - 1)[:len(w)]),
         ]
         # Beginnings in X: query head, position, tile, next K/V head; first column of the tile.
         x_addr, x_head, x_row, x_tile, x_next = (Signal(16, name=f"x_{name}") for name in
@@ -109,16 +130,15 @@ class ResultLoop(wiring.Component):
         ]
         with m.FSM(name="results"):
             with m.State("IDLE"):
-                m.d.sync += [sig.eq(0) for sig in (w, h, p, t, j, column, tile_column,
-                                                   taken_count, seek)]
+                m.d.sync += [sig.eq(0) for sig in (w, column, tile_column, taken_count, seek)]
                 m.d.sync += x_row.eq(arg("x_base"))
                 with m.If(single):
                     m.d.sync += seek.eq(self.command.positions - 1)
                 with m.If(self.start):
                     m.next = "SEEK"
             with m.State("SEEK"):
-                m.d.sync += [x_addr.eq(x_row), x_head.eq(x_row), x_tile.eq(x_row),
-                             t_last.eq(tiles == 1)]
+                m.d.sync += [x_addr.eq(x_row), x_head.eq(x_row), x_tile.eq(x_row)]
+                m.d.sync += rewind(*loops)
                 with m.If(seek != 0):
                     m.d.sync += [seek.eq(seek - 1), x_row.eq(x_row + arg("x_stride"))]
                 with m.Else():
@@ -146,26 +166,26 @@ class ResultLoop(wiring.Component):
                     with m.If((t == 0) & (p == 0)):
                         m.d.sync += x_next.eq(head_new)
                     with m.If(~h_last):
-                        m.d.sync += [h.eq(h + 1), x_head.eq(head_new), x_addr.eq(head_new)]
+                        m.d.sync += [*advance("h"), x_head.eq(head_new), x_addr.eq(head_new)]
                     with m.Else():
-                        m.d.sync += h.eq(0)
+                        m.d.sync += rewind("h")
                         with m.If(~p_last):
-                            m.d.sync += [p.eq(p + 1), x_row.eq(row_new), x_head.eq(row_new),
+                            m.d.sync += [*advance("p"), x_row.eq(row_new), x_head.eq(row_new),
                                          x_addr.eq(row_new)]
                         with m.Else():
-                            m.d.sync += [p.eq(0), taken_count.eq(0)]
+                            m.d.sync += [*rewind("p"), taken_count.eq(0)]
                             m.d.sync += cooling.eq(self.hazard - 1 - taken_count)
                             with m.If(taken_count == self.hazard):
                                 m.d.sync += cooling.eq(0)
                             with m.If(~t_last):
-                                m.d.sync += [t.eq(t + 1), t_last.eq(t + 2 == tiles)]
+                                m.d.sync += advance("t")
                                 m.d.sync += [sig.eq(tile_new) for sig in (x_tile, x_row, x_head,
                                                                           x_addr)]
                                 with m.If(~kind.glu | t[0]):
                                     after = tile_column + config.cols
                                     m.d.sync += [tile_column.eq(after), column.eq(after)]
                             with m.Elif(~j_last):
-                                m.d.sync += [t.eq(0), j.eq(j + 1), t_last.eq(tiles == 1)]
+                                m.d.sync += [*rewind("t"), *advance("j")]
                                 m.d.sync += [sig.eq(next_head) for sig in (x_tile, x_row, x_head,
                                                                            x_addr)]
                             with m.Else():

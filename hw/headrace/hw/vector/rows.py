@@ -100,19 +100,23 @@ class RowLoop(wiring.Component):
         def arg(name):
             return field(self.command, name)
 
+        # What follows from the instruction is in registers, which are right from the cycle after
+        # `start` on.
         lanes_log2 = (config.lanes - 1).bit_length()
         heads = rows.append | rows.rope
         vector_words = Signal(16)
+        whole_group = Signal(16)
         group_words = Signal(16)
         left = Signal(16)               # words of the vector still to be read
-        m.d.comb += vector_words.eq(Mux(heads, arg("head_dim"), arg("dim")) >> lanes_log2)
-        with m.If(rows.append):
-            m.d.comb += group_words.eq(vector_words)
-        with m.Elif(rows.rope):
+        of_vector = Mux(heads, arg("head_dim"), arg("dim")) >> lanes_log2
+        m.d.sync += [
+            vector_words.eq(of_vector),
+            whole_group.eq(Mux(rows.append, of_vector, arg("group16") << (4 - lanes_log2))),
+        ]
+        m.d.comb += group_words.eq(whole_group)
+        with m.If(rows.rope):
             quarter = KV_BLOCK // config.lanes
             m.d.comb += group_words.eq(Mux(left < quarter, left, quarter))
-        with m.Else():
-            m.d.comb += group_words.eq(arg("group16") << (4 - lanes_log2))
 
         # Positions of the loops. A value is a second vector at the same position.
         n_rep = Mux(rows.rope, arg("n_rep"), Mux(rows.rms, arg("vectors"), 1))
@@ -121,11 +125,12 @@ class RowLoop(wiring.Component):
         p, h, j = Signal(16), Signal(8), Signal(8)
         value = Signal()
         p_last, h_last, j_last = Signal(), Signal(), Signal()
-        m.d.comb += [
-            p_last.eq(single | (p == self.command.positions - 1)),
-            h_last.eq(h == n_rep - 1),
-            j_last.eq(j == kv_heads - 1),
+        last_p, last_h, last_j = Signal(16), Signal(8), Signal(8)
+        m.d.sync += [
+            last_p.eq(Mux(single, 0, self.command.positions - 1)),
+            last_h.eq(n_rep - 1), last_j.eq(kv_heads - 1),
         ]
+        m.d.comb += [p_last.eq(p == last_p), h_last.eq(h == last_h), j_last.eq(j == last_j)]
         # Beginnings: of this vector, of the position, of the head, of the next head.
         x_vector, x_row, x_next = Signal(16), Signal(16), Signal(16)
         v_offset = Signal(16)
@@ -168,10 +173,12 @@ class RowLoop(wiring.Component):
 
         def begin(x, table):
             """Go to the first word of a vector."""
-            m.d.sync += [x_addr.eq(x), table_addr.eq(table), left.eq(vector_words)]
+            m.d.sync += [x_addr.eq(x), table_addr.eq(table), left.eq(vector_words),
+                         first_turn.eq(1)]
 
         seek = Signal(16)
         turn = Signal(range(self.turn_cycles))
+        first_turn = Signal()
         m.d.comb += [
             self.destination.a_addr.eq(a_addr), self.destination.row.eq(row),
             self.destination.s_addr.eq(s_addr), self.destination.block.eq(block),
@@ -222,10 +229,12 @@ class RowLoop(wiring.Component):
                 with m.If(turn < self.turn_words):
                     m.d.comb += [
                         self.valid.eq(1), self.square.eq(1),
-                        self.turn_first.eq(vector_words - left < self.turn_words),
+                        self.turn_first.eq(first_turn),
                         self.turn_last.eq(left <= self.turn_words),
                     ]
                     m.d.sync += [x_addr.eq(x_addr + 1), left.eq(left - 1)]
+                    with m.If(turn == self.turn_words - 1):
+                        m.d.sync += first_turn.eq(0)
                     with m.If(left == 1):
                         m.d.sync += turn.eq(0)
                         m.next = "ROOT"

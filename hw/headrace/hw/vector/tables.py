@@ -46,6 +46,8 @@ class TableLoader(wiring.Component):
         loading = Signal()
         row = Signal(16)
         word = Signal(16)
+        last_row, last_word = Signal(16), Signal(16)
+        m.d.sync += [last_row.eq(self.rows - 1), last_word.eq(self.row_words - 1)]
         m.d.comb += [
             self.tables.ready.eq(loading),
             self.en.eq(loading & self.tables.valid),
@@ -56,8 +58,8 @@ class TableLoader(wiring.Component):
                          word.eq(0)]
         with m.Elif(self.en):
             m.d.sync += [self.addr.eq(self.addr + 1), word.eq(word + 1)]
-            with m.If(word == self.row_words - 1):
+            with m.If(word == last_word):
                 m.d.sync += [word.eq(0), row.eq(row + 1)]
-                with m.If(row == self.rows - 1):
+                with m.If(row == last_row):
                     m.d.sync += [loading.eq(0), self.loaded.eq(1)]
         return m

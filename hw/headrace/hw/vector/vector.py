@@ -138,6 +138,8 @@ class Vector(wiring.Component):
         gelu, accumulate = Signal(), Signal()
         start, finish = Signal(), Signal()
         settle = Signal(2)
+        write_idle, append_idle = Signal(), Signal()     # of the cycle before
+        m.d.sync += [write_idle.eq(self.write_idle), append_idle.eq(self.append_idle)]
         appending = Signal()            # an APPEND has ended that readers do not see yet
         behind = Signal()               # an earlier instruction holds what this one needs
         m.d.comb += behind.eq((op[Op.APPEND] & appending)
@@ -187,13 +189,13 @@ class Vector(wiring.Component):
 
         # The acknowledgement of appends. `append_idle` may still be 1 just after the last was
         # accepted.
-        m.d.comb += self.appended.eq(appending & (settle == 0) & self.append_idle)
+        m.d.comb += self.appended.eq(appending & (settle == 0) & append_idle)
         with m.If(settle != 0):
             m.d.sync += settle.eq(settle - 1)
         with m.If(self.appended):
             m.d.sync += appending.eq(0)
         with m.If(finish & op[Op.APPEND]):
-            m.d.sync += [appending.eq(1), settle.eq(2)]
+            m.d.sync += [appending.eq(1), settle.eq(3)]
 
         # One multiplier for both products of `pitch`.
         factor, pitch = Signal(32, reset_less=True), Signal(32, reset_less=True)
@@ -227,11 +229,11 @@ class Vector(wiring.Component):
             results.kind.glu.eq(op[Op.GLU]), results.kind.attn_out.eq(op[Op.ATTN_OUT]),
             logits.start.eq(start & op[Op.LOGITS]),
             logits.command.eq(command),
-            logits.write_idle.eq(self.write_idle),
+            logits.write_idle.eq(write_idle),
             recorder.start.eq(start & op[Op.END]),
             recorder.command.eq(command),
             recorder.counter_data.eq(self.counter_data),
-            recorder.write_idle.eq(self.write_idle),
+            recorder.write_idle.eq(write_idle),
             self.counter_hold.eq(recorder.counter_hold),
             self.counter_index.eq(recorder.counter_index),
             self.token.eq(logits.token),
@@ -263,7 +265,8 @@ class Vector(wiring.Component):
 
         # Words through the datapath.
         operation, row, result = path.operation, path.row, path.result
-        m.d.comb += [
+        # A register, right from the cycle after `start` on.
+        m.d.sync += [
             operation.norm.eq(op[Op.NORM] | op[Op.RMS]),
             operation.rms.eq(op[Op.RMS]),
             operation.accumulate.eq(op[Op.RMS] & accumulate),
@@ -272,6 +275,8 @@ class Vector(wiring.Component):
             operation.add.eq(op[Op.ADD]),
             operation.glu.eq(op[Op.GLU]),
             operation.scale.eq(op[Op.ATTN_OUT]),
+        ]
+        m.d.comb += [
             path.row_valid.eq(rows.valid),
             *(row[name].eq(getattr(rows, name)) for name in row.shape().members),
             path.result_valid.eq(results.valid),
