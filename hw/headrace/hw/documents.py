@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from .isa import ENGINES, FIELDS, INSTRUCTION_BYTES, OPCODES, Format, Op
+from .link.map import BOARD_REGISTERS, REGIONS
 from .regmap import COUNTER_BASE, COUNTERS, ERRORS, RECORD_BYTES, REGISTERS
 
 
@@ -104,14 +105,18 @@ Any instruction may carry `head`.
 """
 
 
-def register_page() -> str:
-    """Text of `docs/registers.md`."""
+def _registers(registers):
     rows = []
-    for register in REGISTERS.values():
+    for register in registers.values():
         bits = "; ".join(f"`{name}` {lsb + width - 1}:{lsb}" if width > 1 else f"`{name}` {lsb}"
                          for name, (lsb, width) in register.bits.items())
         rows.append((f"`0x{register.offset:03x}`", f"`{register.name}`", register.access,
                      register.doc + (f" Bits: {bits}." if bits else "")))
+    return _table(("offset", "name", "access", "meaning"), rows)
+
+
+def register_page() -> str:
+    """Text of `docs/registers.md`."""
     counters = [(f"`0x{COUNTER_BASE + 8 * i:03x}`", f"`{name}`", COUNTER_DOCS[name])
                 for i, name in enumerate(COUNTERS)]
     return f"""# Register map
@@ -120,7 +125,7 @@ def register_page() -> str:
 
 AXI4-Lite, 32-bit registers, byte offsets. "w1": each bit acts when 1 is written to it.
 
-{_table(("offset", "name", "access", "meaning"), rows)}
+{_registers(REGISTERS)}
 
 ## Counters
 
@@ -143,8 +148,30 @@ program.
 """
 
 
+def board_page() -> str:
+    """Text of `docs/board-registers.md`."""
+    regions = [(f"`0x{region.base:08x}`", f"{region.size >> 10:,} KiB", f"`{region.name}`",
+                region.doc) for region in REGIONS.values()]
+    return f"""# Address map of a board
+
+{_GENERATED.format("`hw/headrace/hw/link/map.py`")}
+
+What the link of [link.md](link.md) reaches: 32-bit words at byte addresses.
+
+{_table(("from", "size", "name", "what"), regions)}
+
+Registers of the accelerator are in [registers.md](registers.md).
+
+## Registers of the board
+
+Offsets in the region `board`; words are written whole. "w1": acts when it is written.
+
+{_registers(BOARD_REGISTERS)}
+"""
+
+
 #: Generated pages by file name.
-PAGES = {"isa.md": isa_page, "registers.md": register_page}
+PAGES = {"board-registers.md": board_page, "isa.md": isa_page, "registers.md": register_page}
 
 
 if __name__ == "__main__":

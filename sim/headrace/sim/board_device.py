@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from headrace.boards.catalogue import Board
-from headrace.boards.dram.training import Ddr3Host
+from headrace.boards.dram.training import start_memory
 from headrace.hw.config import Config
-from headrace.hw.link.map import DRAM
 from headrace.sw.errors import HeadraceError
 from headrace.sw.links.board import BoardDevice
 from headrace.sw.links.uart import UartBus
@@ -74,7 +73,7 @@ class SimulatedUart(UartBus):
     def open(self) -> None:
         self._serial = SimulatedPort(self._simulation)
 
-    def resync(self) -> None:
+    def resync(self, patience: float = 1) -> None:
         # These wires lose nothing, and time stands still between two calls.
         self._flush()
 
@@ -102,7 +101,8 @@ class SimulatedBoard(BoardDevice):
         self._hz = 0.0
         # The bus is of a simulation, which opens with the device.
         super().__init__(UartBus(f"sim:{board.name}"), fingerprint=self.config.fingerprint,
-                         upload=upload)
+                         upload=upload,
+                         start_memory=start_memory(board, model=True, sleep=self._sleep))
 
     @property
     def simulation(self) -> BoardSimulation:
@@ -122,9 +122,7 @@ class SimulatedBoard(BoardDevice):
         simulation = self._simulation
         self.bus = SimulatedUart(simulation)
         self.name = self.bus.label
-        if simulation.chip is None:
-            self._start_ddr3(simulation)
-        while not simulation.ready:
+        while simulation.chip is not None and not simulation.ready:
             if simulation.cycles > _START_CYCLES:
                 self.close()
                 raise HeadraceError(f"{self.name}: the DRAM was not ready within "
@@ -132,19 +130,9 @@ class SimulatedBoard(BoardDevice):
             simulation.run(10_000)
         super().open()
 
-    def _start_ddr3(self, simulation: BoardSimulation) -> None:
-        """What the host does on a board: the chip's commands, over the controller's registers.
-
-        The model has no reads that could be trained.
-        """
-        bus, clk_hz = self.bus, simulation.board.clk_hz
-        bus.open()
-        host = Ddr3Host(simulation.generated.facts, clk_hz,
-                        lambda addr: bus.read(DRAM.base + addr)[0],
-                        lambda addr, value: bus.write(DRAM.base + addr, [value]),
-                        lambda seconds: simulation.settle(round(seconds * clk_hz)))
-        host.prepare(train=False)
-        simulation.settle(0)
+    def _sleep(self, seconds: float) -> None:
+        # What was written comes first, as it would with a real cable.
+        self.simulation.settle(round(seconds * self._board.clk_hz))
 
     def close(self) -> None:
         if self._simulation is not None:

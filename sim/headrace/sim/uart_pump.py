@@ -19,7 +19,7 @@ __all__ = ["ByteBoard", "PtyPump", "TcpPump"]
 
 
 #: Cycles between two looks at the host's side, and bytes that end such a slice early.
-SLICE_CYCLES, SLICE_BYTES = 1500, 256
+SLICE_CYCLES, SLICE_BYTES = 400, 4
 
 #: Seconds without a byte after which the board only runs a little, to save the processor's time.
 RESTS_AFTER = 3.0
@@ -31,14 +31,21 @@ ANSWER_CYCLES = 400_000
 class ByteBoard(Protocol):
     """A board whose UART takes and gives bytes while it runs."""
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that have not arrived at the board; the one on the wire counts."""
+        return 0
+
     def write(self, data: bytes) -> None:
         """Let bytes go to the board."""
 
     def run(self, max_cycles: int, received: int = 0) -> bool:
         """Run for so many cycles, or until so many bytes wait to be read."""
+        ...
 
     def read(self, size: int, max_cycles: int) -> bytes:
         """Take bytes that came, or come within `max_cycles`."""
+        ...
 
     def reset(self) -> None:
         """Reset the board."""
@@ -210,6 +217,7 @@ class TcpPump(Pump):
     def _turn(self) -> None:
         rests = time.monotonic() - self._last > RESTS_AFTER
         wanted = self._client or self._server
+        assert wanted is not None
         if select.select([wanted], [], [], 0.02 if rests else 0)[0]:
             self._last = time.monotonic()
             if self._client is None:
@@ -258,6 +266,8 @@ class TcpPump(Pump):
             count = index - begin
             self.board.read(65536, 0)    # what nobody has waited for
             self._to_board(read_command(addresses[begin], count))
+            while self.board.unsent > 1:
+                self.board.run(SLICE_CYCLES, SLICE_BYTES)
             raw = self.from_board(self.board.read(4 * count, ANSWER_CYCLES))
             if len(raw) < 4 * count:
                 return None

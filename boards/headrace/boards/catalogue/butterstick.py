@@ -23,7 +23,7 @@ BOARD = Board(
         module="MT41K256M16", phy="ECP5DDRPHY", rate="1:2"),
     link=Link(kind="uart", title="3.3 V USB adapter at a microSD breakout in the socket: DAT0 is "
                                  "TX, DAT1 is RX",
-              url="uart:///dev/ttyUSB0?baud=1000000", baud=1_000_000),
+              url="uart:///dev/ttyUSB0?baud=1000000&board=butterstick", baud=1_000_000),
     pins=(
         Pins(port="clk", balls="B12", direction="i"),
         # User button 0; low while it is pressed.

@@ -24,7 +24,7 @@ BOARD = Board(
         # The chip's masks are wired to the pins of the other byte: LiteDRAM's `dm_swap`.
         options={"dm_swap": True, "rtt_nom": "disabled"}),
     link=Link(kind="uart", title="3.3 V USB adapter at the header: pin 0 is RX, pin 1 is TX",
-              url="uart:///dev/ttyUSB0?baud=1000000", baud=1_000_000),
+              url="uart:///dev/ttyUSB0?baud=1000000&board=orangecrab", baud=1_000_000),
     pins=(
         Pins(port="clk", balls="A9", direction="i"),
         # The user button; low while it is pressed.

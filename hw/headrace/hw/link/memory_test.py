@@ -13,7 +13,7 @@ __all__ = ["BURST_BEATS", "MemoryTest"]
 
 
 #: Beats of the longest burst.
-BURST_BEATS = 16
+BURST_BEATS = 64
 
 WORD_BITS = 30
 
@@ -21,9 +21,9 @@ WORD_BITS = 30
 class MemoryTest(wiring.Component):
     """Operations on a range of words of 32 bits, see :data:`.map.OPERATIONS`.
 
-    One burst at a time, one word per cycle: less than a port can do, and enough for the bandwidth
-    of a small memory. Bursts have :data:`BURST_BEATS` beats from multiples of so many on, and one
-    beat elsewhere, so that none crosses a multiple of 4096.
+    One burst at a time; a word per cycle is read, and written in two: less than a port can do, and
+    enough for the bandwidth of a small memory. Bursts have :data:`BURST_BEATS` beats from multiples
+    of so many on, and one beat elsewhere, so that none crosses a multiple of 4096.
 
     Parameters
     ----------
@@ -119,6 +119,11 @@ class MemoryTest(wiring.Component):
         with m.If(axi.arready):
             m.d.sync += axi.arvalid.eq(0)
 
+        with m.If(axi.rready):
+            m.d.sync += beat.eq(axi.rdata)
+            with m.If(axi.rvalid & (axi.rresp != RESP_OKAY)):
+                m.d.sync += self.failed.eq(1)
+
         last_lane = lane == lanes - 1
         with m.FSM() as fsm:
             m.d.comb += self.busy.eq(~fsm.ongoing("idle"))
@@ -151,18 +156,18 @@ class MemoryTest(wiring.Component):
                     m.next = "receive"
             with m.State("receive"):
                 m.d.comb += axi.rready.eq(1)
-                m.d.sync += beat.eq(axi.rdata)
                 with m.If(axi.rvalid):
-                    with m.If(axi.rresp != RESP_OKAY):
-                        m.d.sync += self.failed.eq(1)
                     m.next = "compare"
             with m.State("compare"):
                 m.d.comb += step.eq(1)
                 with m.If(last_lane):
                     m.d.sync += beats.eq(beats - 1)
-                    m.next = "receive"
                     with m.If(beats == 0):
                         m.next = "plan"
+                    with m.Else():
+                        m.d.comb += axi.rready.eq(1)
+                        with m.If(~axi.rvalid):
+                            m.next = "receive"
             with m.State("send"):
                 m.d.comb += step.eq(1)
                 with m.If(last_lane):

@@ -80,10 +80,23 @@ class BoardRegisters(wiring.Component):
         known = Signal()
         m.d.comb += [bus.read_done.eq(1), bus.write_error.eq(1), self.data.eq(bus.write_data),
                      bus.read_error.eq(~known | bus.read_word[bits:].any())]
+        # Constants are one function of the address; the others are gated each by its own bit, which
+        # takes half the logic of a multiplexer of them all.
+        constant, shown = Signal(32), []
         with m.Switch(bus.read_word[:bits]):
             for name, register in BOARD_REGISTERS.items():
                 with m.Case(register.offset // 4):
-                    m.d.comb += [bus.read_data.eq(contents[name]), known.eq(1)]
+                    m.d.comb += known.eq(1)
+                    if isinstance(contents[name], Const):
+                        m.d.comb += constant.eq(contents[name])
+                    else:
+                        here = Signal(name=f"{name}_read")
+                        m.d.comb += here.eq(1)
+                        shown.append(Mux(here, contents[name], 0))
+        data = constant
+        for value in shown:
+            data = data | value
+        m.d.comb += bus.read_data.eq(data)
         with m.If(~bus.write_word[bits:].any()):
             with m.Switch(bus.write_word[:bits]):
                 for name, register in BOARD_REGISTERS.items():

@@ -14,6 +14,14 @@ from .bus import Bus, LinkError, LinkTimeout
 __all__ = ["BAUD", "UartBus", "read_command", "write_command"]
 
 
+try:
+    from termios import error as _TermiosError
+except ImportError:                      # no such thing on Windows
+    _TermiosError = OSError
+
+#: What pyserial raises when the port is gone.
+_GONE = (OSError, TypeError, _TermiosError)
+
 #: Bits per second where the URL says nothing.
 BAUD = 1_000_000
 
@@ -52,6 +60,7 @@ class UartBus(Bus):
         self.port, self.baud, self.timeout = port, baud, timeout
         self.label = f"uart://{port}"
         self._serial: Any = None
+        self._sent = 0                   # bytes since the last answer: they may still be on the way
 
     def open(self) -> None:
         if self._serial is not None:
@@ -65,7 +74,7 @@ class UartBus(Bus):
             self._serial = serial.Serial(self.port, self.baud, timeout=self.timeout,
                                          write_timeout=max(10.0, 20 * self.timeout),
                                          exclusive=True)
-        except (OSError, ValueError) as error:
+        except (*_GONE, ValueError) as error:
             raise LinkError(f"{self.label}: the serial port cannot be opened: {error}. Is the "
                             f"board plugged in, may you use the port (group dialout), and does "
                             f"no other program have it open?") from error
@@ -76,7 +85,7 @@ class UartBus(Bus):
             port, self._serial = self._serial, None
             try:
                 port.close()
-            except OSError:
+            except _GONE:
                 pass                     # it is gone already
 
     @property
@@ -93,14 +102,15 @@ class UartBus(Bus):
     def _flush(self) -> None:
         try:
             self._open.reset_input_buffer()
-        except (OSError, TypeError) as error:
+        except _GONE as error:
             raise self._broken("while it was cleared", error) from error
 
     def _send(self, data: bytes, what: str) -> None:
         port = self._open
         try:
             port.write(data)
-        except (OSError, TypeError) as error:
+            self._sent += len(data)
+        except _GONE as error:
             raise self._broken(f"during {what}", error) from error
 
     def read(self, addr: int, count: int = 1) -> list[int]:
@@ -118,6 +128,7 @@ class UartBus(Bus):
         raw = bytearray()
         port = self._open
         try:
+            port.timeout = self.timeout + 10 * (self._sent + 4 * count) / self.baud
             while len(raw) < 4 * count:
                 chunk = port.read(4 * count - len(raw))
                 if not chunk:
@@ -126,8 +137,9 @@ class UartBus(Bus):
                         f"of {4 * count} bytes came. Is the board on and configured, is "
                         f"baud={self.baud} its rate?")
                 raw += chunk
-        except (OSError, TypeError) as error:
+        except _GONE as error:
             raise self._broken(f"during {what}", error) from error
+        self._sent = 0
         return np.frombuffer(raw, ">u4").tolist()
 
     def write(self, addr: int, words: Sequence[int]) -> None:
@@ -136,15 +148,16 @@ class UartBus(Bus):
             self._send(write_command(addr + 4 * at, part),
                        f"a write of {len(part)} words at {addr + 4 * at:#010x}")
 
-    def resync(self) -> None:
+    def resync(self, patience: float = 1) -> None:
         # The board forgets an unfinished command when nothing comes, and then answers no more.
-        quiet = 1.5 * TIMEOUT_SECONDS
+        quiet = 1.5 * patience * TIMEOUT_SECONDS + 10 * self._sent / self.baud
+        self._sent = 0
         end = time.monotonic() + 20 * quiet
         while True:
             time.sleep(quiet)
             try:
                 waiting = self._open.in_waiting
-            except (OSError, TypeError) as error:
+            except _GONE as error:
                 raise self._broken("while it was cleared", error) from error
             self._flush()
             if not waiting or time.monotonic() > end:
