@@ -87,7 +87,7 @@ def test_page(adder, tmp_path):
 
 
 @pytest.mark.parametrize("options, message", [
-    (["--family", "ice40"], "no family 'ice40': expected one of ecp5, xcup"),
+    (["--family", "ice40"], "no family 'ice40': expected one of ecp5, xcup, xc7"),
     (["--family", "xcup", "--place"], "--place: nextpnr has no family 'xcup'"),
     (["--page", "."], "--page .: is a folder"),
 ])

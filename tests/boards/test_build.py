@@ -11,6 +11,7 @@ from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
 from typer.testing import CliRunner
 
 from headrace.boards import bitstream, design, routing, steps, tools
+from headrace.boards import report as report_reader
 from headrace.boards.bitstream import TimingMissed, build_bitstream
 from headrace.boards.catalogue import find_board
 from headrace.boards.harness import Harness
@@ -78,7 +79,7 @@ def test_a_whole_bitstream(built):
     assert 50e6 < build.peak_bytes < 8e9
     assert json.loads((folder / "build.json").read_text()) == json.loads(
         json.dumps(build.facts()))
-    assert {text.partition(":")[0] for text in shown} == {
+    assert {text.partition(":")[0] for text in shown} >= {
         "writing Verilog", "Yosys", "nextpnr", "ecppack"}
     assert not list(folder.glob(".work-*"))
 
@@ -211,7 +212,7 @@ def test_reports_of_several_clocks():
                            path("<async>", "<async>", "x", "y")],
         "utilization": {"TRELLIS_COMB": {"used": 7, "available": 10},
                         "DCUA": {"used": 1, "available": 2}}}
-    result = routing.read_report(report, 3, 2.04, 150.0)
+    result = report_reader.read_report(report, 3, 2.04, 150.0)
     assert [(clock.name, clock.met) for clock in result.clocks] == [("clk", True), ("fast", False)]
     assert result.clocks[0].path == ["a", "b", "c"] and result.clocks[1].path == ["d", "e"]
     assert (result.clocks[0].logic_ns, result.clocks[0].routing_ns) == (4.0, 2.0)
@@ -228,7 +229,7 @@ def test_reports_of_several_clocks():
     assert dataclasses.replace(result, clocks=result.clocks[:1]).met
     assert not result.met and result.used == {"LUT4": 7} and result.seconds == 2.0
     with pytest.raises(HeadraceError, match="nextpnr reports no clock"):
-        routing.read_report({**report, "fmax": {}}, 1, 0, 150.0)
+        report_reader.read_report({**report, "fmax": {}}, 1, 0, 150.0)
 
 
 def test_parts_of_nextpnr():

@@ -34,7 +34,8 @@ endmodule
 
 
 @pytest.mark.parametrize("family, multiplier, memory", [
-    ("ecp5", "DSP 18x18", "block RAM 18 Kb"), ("xcup", "DSP48E2", "BRAM36")])
+    ("ecp5", "DSP 18x18", "block RAM 18 Kb"), ("xcup", "DSP48E2", "BRAM36"),
+    ("xc7", "DSP48E1", "BRAM36")])
 def test_counts_cells_by_unit(tmp_path, family, multiplier, memory):
     shown = []
     result = synthesise(DESIGN, tmp_path, family=family, top="top", progress=shown.append)

@@ -13,7 +13,8 @@ from . import design
 from .catalogue import Board
 from .constraints import lpf, netlist_ports
 from .families import FAMILIES
-from .routing import Routing, load_routing, options, route
+from .report import Routing, load_routing
+from .routing import options, route
 from .steps import Steps
 from .synthesis import LOGIC, Resources, load_resources, synthesise
 from .tools import Progress, find_tool, run_tool, version

@@ -55,14 +55,6 @@ synth_ecp5 -abc9 -top {top} -run map_ram:map_luts; splitnets
 synth_ecp5 -abc9 -top {top} -run map_luts:check"""
 
 
-# Inverters are LUTs until the vendor's tools absorb them.
-_XILINX_LUT = {
-    **{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1, "RAM32X1S": 1,
-    "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4,
-    "RAM256X1D": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X16DR8": 8,
-    "RAM64X8SW": 8, "RAM512X1S": 8}
-
-
 FAMILIES = {
     "ecp5": Family(
         # Without a target delay ABC9 spends three times the LUTs on speed that nobody asked for.
@@ -84,7 +76,12 @@ FAMILIES = {
         script="scratchpad -set abc9.D {delay_ps}; "
                "synth_xilinx -family xcup -flatten -uram -abc9 -noiopad "
                "-noclkbuf -top {top}",
-        cells={"LUT": _XILINX_LUT,
+        # Inverters are LUTs until the vendor's tools absorb them.
+        cells={"LUT": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1,
+                       "RAM32X1S": 1, "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2,
+                       "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4, "RAM256X1D": 8,
+                       "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X16DR8": 8,
+                       "RAM64X8SW": 8, "RAM512X1S": 8},
                "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
                "DSP48E2": {"DSP48E2": 1},
                "BRAM36": {"RAMB36E2": 1, "RAMB18E2": 0.5},
@@ -94,14 +91,15 @@ FAMILIES = {
                "XCZU7EV (ZCU104)": {"LUT": 230400, "FF": 460800, "DSP48E2": 1728, "BRAM36": 312,
                                     "URAM": 96}},
         multiplier="DSP48E2"),
-    "xc7": Family(
-        # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size. The delay
-        # {delay_ps} is not looked at.
-        script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
-        cells={"LUT": _XILINX_LUT,
-               "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
-               "DSP48E1": {"DSP48E1": 1},
-               "BRAM36": {"RAMB36E1": 1, "RAMB18E1": 0.5}},
-        parts={"XC7Z020 (PYNQ-Z2)": {"LUT": 53200, "FF": 106400, "DSP48E1": 220, "BRAM36": 140}},
-        multiplier="DSP48E1"),
 }
+
+FAMILIES["xc7"] = Family(
+    # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size; the delay
+    # {delay_ps} is not looked at.
+    script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
+    cells={"LUT": FAMILIES["xcup"].cells["LUT"],
+           "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
+           "DSP48E1": {"DSP48E1": 1},
+           "BRAM36": {"RAMB36E1": 1, "RAMB18E1": 0.5}},
+    parts={"XC7Z020 (PYNQ-Z2)": {"LUT": 53200, "FF": 106400, "DSP48E1": 220, "BRAM36": 140}},
+    multiplier="DSP48E1")

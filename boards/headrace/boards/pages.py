@@ -128,8 +128,9 @@ def _wiring(board):
             if pins.port in ("reset_button", "reset_button_n"):
                 lines.append(f"* Button at ball {pins.balls}: reset.")
             elif pins.port in ("led", "led_n"):
-                lines.append("* Lights: the first says that memory is ready, the next two that "
-                             "the host, and the board, are talking.")
+                trained = ", once the host has trained it" if board.memory.kind == "DDR3" else ""
+                lines.append(f"* Lights: the first says that memory is ready{trained}; the next "
+                             f"two that the host, and the board, are talking.")
     if board.processor is not None:
         lines.append(f"* Registers at {board.processor.control_base:#x}, memory at "
                      f"{board.processor.memory_base:#x}, {board.memory.size_bytes:,} bytes, which "

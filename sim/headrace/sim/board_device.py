@@ -73,7 +73,7 @@ class SimulatedUart(UartBus):
     def open(self) -> None:
         self._serial = SimulatedPort(self._simulation)
 
-    def resync(self) -> None:
+    def resync(self, patience: float = 1) -> None:
         # These wires lose nothing, and time stands still between two calls.
         self._flush()
 

@@ -36,7 +36,7 @@ def build(
 ):
     """Build a board's bitstream with open tools: Verilog, Yosys, nextpnr, ecppack.
 
-    Tools are those on PATH, or those from wheels: pip install 'headrace[synth]'. Steps whose
+    Tools are those on PATH, or those from wheels: pip install 'headrace[boards,synth]'. Steps whose
     inputs have not changed are not run again, so a build that was broken off goes on where it
     was. For boards of AMD it writes RTL and Tcl, and a README with the two commands of Vivado.
     Exit code 1: timing is not met.

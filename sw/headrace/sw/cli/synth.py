@@ -22,7 +22,8 @@ def synth(
     config: Annotated[str, typer.Option(
         "--config", metavar="NAME|FILE.toml", help="Configuration.")] = "tiny",
     family: Annotated[str, typer.Option(
-        metavar="ecp5|xcup", help="Family of parts: ECP5, or UltraScale+ (no --place).")
+        metavar="ecp5|xcup|xc7", help="Family of parts: ECP5, UltraScale+ or 7-series (these two "
+        "without --place).")
     ] = "ecp5",
     place: Annotated[bool, typer.Option(
         "--place", help="Place and route as well, for the clock: takes a quarter of an hour and "

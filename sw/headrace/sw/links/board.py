@@ -104,7 +104,6 @@ class BoardDevice(PolledDevice):
         self.sent_bytes = self.faults = 0
         self.bus.open()
         try:
-            self.bus.resync()
             self._identify_board()
             self._await_memory()
             self.identify()
@@ -116,7 +115,13 @@ class BoardDevice(PolledDevice):
         self.bus.close()
 
     def _identify_board(self) -> None:
-        found, version = self._words(board_address("id"), 2)
+        # A board may be in the midst of what an earlier session asked of it.
+        found = version = 0
+        for turn in range(_ATTEMPTS):
+            self.bus.resync(4 ** turn)
+            found, version = self._words(board_address("id"), 2)
+            if found == BOARD_ID:
+                break
         if found != BOARD_ID:
             raise HeadraceError(f"{self.name}: the board's register id reads {found:#010x}: "
                                 f"expected {BOARD_ID:#010x}. Another bitstream is loaded, or "
@@ -148,7 +153,7 @@ class BoardDevice(PolledDevice):
         for turn in range(_ATTEMPTS):
             if turn:
                 self.faults += 1
-                self.bus.resync()
+                self.bus.resync(4 ** (turn - 1))
             try:
                 found = attempt()
                 if found is not None:
