@@ -1,4 +1,4 @@
-"""Host driver: loads an image, feeds prompts, reads tokens and counters."""
+"""One conversation of a model with one device."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,47 +7,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.hw.config import ALIGN
-from headrace.hw.regmap import ERRORS, ID, VERSION
 
-from .check import (
-    Difference,
-    Finding,
-    cache_difference,
-    logits_difference,
-    token_difference,
-)
-from .compiler import Image
-from .device import Device, GoldenDevice
-from .errors import HeadraceError
-from .localise import PassScalars, Walk
-from .locality import locality
-from .replay import History, Run
-from .sampling import Sampler
-from .statistics import Span, Statistics
-from .trace import Trace, Tracer
+from ..check import Difference, Finding
+from ..compiler import Image
+from ..device import Device, GoldenDevice
+from ..errors import HeadraceError
+from ..locality import locality
+from ..replay import Run
+from ..sampling import Sampler
+from ..statistics import Span, Statistics
+from ..trace import Trace, Tracer
+from .failure import check_status
+from .generation import check_prompt, greedy, sampled
+from .mirror import Mirror
+from .setup import check_fit, configure
 
 
-__all__ = ["DeviceError", "Session"]
+__all__ = ["Session"]
 
 
 # Bound of a pass in cycles: a least, and so many times the beats and steps that it needs, enough
 # for slow memory and stalls.
 _LEAST_BOUND = 5_000_000
 _PATIENCE = 400
-
-
-class DeviceError(HeadraceError):
-    """The device ended a run with an error code. It has been reset and can be used again.
-
-    Attributes
-    ----------
-    code, address : int
-        Error code of the register map, and the address it belongs to.
-    """
-
-    def __init__(self, message: str, code: int, address: int):
-        super().__init__(message)
-        self.code, self.address = code, address
 
 
 class Session:
@@ -106,69 +88,20 @@ class Session:
         self.max_cycles, self.progress, self.notify = max_cycles, progress, notify
         self.position = 0
         self.verdict = "bit-exact" if check else None
-        self._check_fit()
+        check_fit(device, image, base=self.base, chunk=self.chunk,
+                  passes_per_run=self.passes_per_run)
         self.statistics = Statistics(image)
-        self._mirror = None
-        self._history = History()
         self._devices: list[Device] = [device]
-        self._load(device)
-        if check:
-            self._mirror = GoldenDevice(image.config, memory_bytes=image.total_bytes,
-                                        memory_base=self.base)
-            # Nothing may depend on it, but bytes that nobody writes must compare equal.
-            rest = self.base + image.content.size
-            self._mirror.write_memory(self.base, image.content)
-            self._mirror.write_memory(rest, device.known_memory(
-                rest, image.total_bytes - image.content.size))
-            self._devices.append(self._mirror)
+        device.write_memory(self.base, image.content)
+        self._mirror = Mirror(device, image, self.base) if check else None
+        if self._mirror:
+            self._devices.append(self._mirror.golden)
         for each in self._devices:
             self._configure(each)
         self._tracer = Tracer(device, image) if trace else None
 
-    # Setting up.
-
-    def _check_fit(self) -> None:
-        device, image = self.device, self.image
-        found = device.read_register("id")
-        if found != ID:
-            raise HeadraceError(f"{device.name}: register id reads {found:#010x}: expected "
-                                f"{ID:#010x}; there is no headrace device at this address")
-        version = device.read_register("version")
-        if version >> 16 != VERSION >> 16:
-            raise HeadraceError(f"{device.name}: version {version >> 16}.{version & 0xffff}: "
-                                f"expected {VERSION >> 16}.x; generate the device again with this "
-                                f"version of headrace")
-        fingerprint = device.read_register("fingerprint")
-        if fingerprint != image.fingerprint:
-            raise HeadraceError(f"{device.name}: its configuration has fingerprint "
-                                f"{fingerprint:08x}, but the image was compiled for "
-                                f"{image.fingerprint:08x} ({image.config.name!r}): compile the "
-                                f"model for the device's configuration")
-        for what, value, limit in (("chunk", self.chunk, image.chunk),
-                                   ("passes_per_run", self.passes_per_run, image.max_passes)):
-            if not 1 <= value <= limit:
-                raise HeadraceError(f"{what} is {value}: expected 1 to {limit}, which is what the "
-                                    f"image allows")
-        end = device.memory_base + device.memory_bytes
-        if self.base % 4096 or self.base < device.memory_base:
-            raise HeadraceError(f"base {self.base:#x}: expected a multiple of 4096 from "
-                                f"{device.memory_base:#x} on")
-        if self.base + image.total_bytes > end:
-            raise HeadraceError(f"{device.name}: the image needs {image.total_bytes:,} bytes at "
-                                f"{self.base:#x}, but the memory has {end - self.base:,} from "
-                                f"there on: take a device with more memory, or a shorter context")
-
-    def _load(self, device: Device) -> None:
-        device.write_memory(self.base, self.image.content)
-
     def _configure(self, device: Device) -> None:
-        image = self.image
-        for name, value in (
-                ("base_lo", self.base & 0xffff_ffff), ("base_hi", self.base >> 32),
-                ("program", image.regions["program"].unit),
-                ("instructions", image.instructions),
-                ("kv_base", image.regions["cache"].unit), ("kv_pinned", image.kv_pinned)):
-            device.write_register(name, value)
+        configure(device, self.image, self.base)
 
     # Memory.
 
@@ -202,20 +135,7 @@ class Session:
         HeadraceError
             If it is empty, an id is out of range, or the context is too short.
         """
-        vocab, context = self.image.shape.vocab, self.image.context
-        if not len(ids):
-            raise HeadraceError("the prompt is empty: expected at least one token")
-        for index, token in enumerate(ids):
-            if not 0 <= token < vocab:
-                raise HeadraceError(f"prompt id {token} (number {index}) is out of range: "
-                                    f"expected 0 to {vocab - 1}")
-        if tokens < 1:
-            raise HeadraceError(f"{tokens} tokens to generate: expected at least 1")
-        if self.position + len(ids) + tokens > context:
-            before = f"{self.position} positions in the cache, " if self.position else ""
-            raise HeadraceError(f"{before}a prompt of {len(ids)} tokens and {tokens} to generate "
-                                f"exceed the context of {context}: shorten the prompt, or "
-                                f"generate fewer")
+        check_prompt(self, ids, tokens)
 
     def _bound(self, positions: int, passes: int) -> int:
         """Cycles after which a run hangs."""
@@ -238,7 +158,7 @@ class Session:
         run = Run(position=position, positions=positions, passes=passes, head=head,
                   logits=logits, bound=self._bound(positions, passes))
         if self._mirror:
-            self._history.steps.append(run)
+            self._mirror.history.steps.append(run)
         first = Span(kind=kind, position=position, positions=positions, head=head, logits=logits)
         later = [Span(kind=kind, position=position + positions + index, positions=1, head=True,
                       logits=logits) for index in range(passes - 1)]
@@ -246,26 +166,13 @@ class Session:
             self._tracer.begin([first, *later])
         for device in self._devices:
             run.make(device, self.progress)
-            self._check_status(device)
+            check_status(device, position)
         if self._tracer:
             self._tracer.end()
         self.position = position + positions + passes - 1
         self.statistics.add_run(self.device, self.base, [first, *later])
         if self._mirror:
             self._compare(run)
-
-    def _check_status(self, device: Device) -> None:
-        if not device.read_bits("status", "error"):
-            return
-        code = device.read_register("error_code")
-        address = device.read_register("error_addr_lo") | device.read_register(
-            "error_addr_hi") << 32
-        done = device.read_register("passes_done")
-        device.reset()
-        text = ERRORS.get(code, "unknown error")
-        raise DeviceError(f"{device.name}: error {code} at address {address:#x}: {text} (after "
-                          f"{done} passes of the run, from position {self.position}); the device "
-                          f"has been reset", code, address)
 
     def _compare(self, run: Run) -> None:
         """Compare memories after a run.
@@ -275,26 +182,8 @@ class Session:
         Difference
             If they are not equal.
         """
-        image, mirror = self.image, self._mirror
-        assert mirror is not None
-        following = run.position + run.positions
-        begins = [run.position, *range(following, self.position)]
-        found = None
-        cache = self.cache_bytes(mirror)
-        if not self.device.holds(self.base + image.regions["cache"].begin, cache):
-            found = cache_difference(image, self.cache_bytes(), cache, begins)
-        has_tokens = run.head or run.passes > 1
-        if found is None and run.logits and has_tokens:
-            region = image.regions["logits"]
-            at, size = self.base + region.begin, 4 * image.shape.vocab
-            golden = mirror.read_memory(at, size)
-            if not self.device.holds(at, golden):
-                found = logits_difference(image, self.device.read_memory(at, size), golden,
-                                          run.passes - 1)
-        if found is None and has_tokens:
-            pair = [self._tokens(device, following, run.passes) for device in self._devices]
-            # Without the head, the first pass leaves what the host wrote: equal as well.
-            found = token_difference(image, *pair)
+        assert self._mirror is not None
+        found = self._mirror.compare(run)
         if found:
             where = f"positions {run.position} to {self.position - 1}"
             self.verdict = f"{where}: {found}"
@@ -302,40 +191,19 @@ class Session:
             raise Difference(f"check: the first difference is in {self.verdict}")
 
     def _localise(self, run: Run, found: Finding) -> str:
-        """Make all runs again on a replica, and name what went wrong before memory differed."""
-        mirror = self._mirror
-        assert mirror is not None
+        """Name what went wrong before memory differed."""
+        assert self._mirror is not None
         if self.notify:
             self.notify(f"check: {found}; making the runs again with a probe, to find the first "
                         f"instruction that differs")
-        replica = self.device.replica()
-        if replica is None:
-            return str(found)
-        with replica:
-            self._load(replica)
-            self._configure(replica)
-            recording = self._history.repeat(replica, self.progress)
-        first = PassScalars(position=run.position, positions=run.positions, head=run.head)
-        later = [PassScalars(position=run.position + run.positions + index, positions=1, head=True)
-                 for index in range(run.passes - 1)]
-        walk = Walk(self.image, recording, [first, *later])
-        # The golden device repeats the run, too: it finds and leaves the same memory.
-        mirror.machine.trace = walk
-        try:
-            run.make(mirror)
-        finally:
-            mirror.machine.trace = None
-        if walk.found is None or (walk.found.turn, walk.found.instruction) > (
-                found.turn, found.instruction):
-            return f"{found}; everything before that is equal"
-        return f"{walk.found}; in memory, {found}"
+        return self._mirror.localise(run, found, self.progress)
 
     def prefill(self, ids: Sequence[int], *, logits: bool = False, head: bool = True) -> int:
         """Send token ids through the model, in chunks; return the token that follows.
 
         `head` False leaves out the output layer; then the result is -1.
         """
-        self._write_tokens(ids)
+        self.write_tokens(ids)
         left = len(ids)
         for count in self.passes(self.image, left, self.chunk):
             left -= count
@@ -344,7 +212,14 @@ class Session:
                       logits=last and (logits or bool(self._mirror)))
         return self._tokens(self.device, self.position, 1)[0] if head else -1
 
-    def _write_tokens(self, ids: Sequence[int]) -> None:
+    def write_tokens(self, ids: Sequence[int]) -> None:
+        """Put token ids into the token buffer, at the present position.
+
+        Raises
+        ------
+        HeadraceError
+            If there are none, or the rest of the context is shorter.
+        """
         if not len(ids) or self.position + len(ids) > self.image.context:
             raise HeadraceError(f"a prompt of {len(ids)} tokens at position {self.position}: "
                                 f"expected 1 to {self.image.context - self.position}, the rest of "
@@ -352,7 +227,7 @@ class Session:
         data = np.array(ids, "<u4").view(np.uint8)
         at = self._token_address(self.position)
         if self._mirror:
-            self._history.steps.append((at, data))
+            self._mirror.wrote(at, data)
         for device in self._devices:
             device.write_memory(at, data)
 
@@ -372,7 +247,7 @@ class Session:
                 self.prefill([token], logits=True)
                 yield self.logits()[None]
             return
-        self._write_tokens(ids)
+        self.write_tokens(ids)
         for count in self.passes(self.image, len(ids), self.chunk):
             logits = self.device.all_logits(self.position, count)
             self.position += count
@@ -409,7 +284,7 @@ class Session:
                                 f"{self.image.cache.size(tokens)} bytes, whole blocks")
         at = self.base + self.image.regions["cache"].begin
         if self._mirror:
-            self._history.steps.append((at, cache))
+            self._mirror.wrote(at, cache)
         for device in self._devices:
             device.write_memory(at, cache)
         self.position = tokens
@@ -439,38 +314,8 @@ class Session:
         """
         self.check_prompt(ids, tokens)
         if sampler is not None and not sampler.sampling.greedy:
-            return self._sample(ids, tokens, sampler)
-        return self._generate(ids, tokens)
-
-    def _sample(self, ids: Sequence[int], tokens: int, sampler: Sampler) -> Iterator[int]:
-        sampler.saw(ids)
-        self.prefill(ids, logits=True)
-        token = sampler.choose(self.logits())
-        yield token
-        for _ in range(tokens - 1):
-            if token in self.image.shape.eos:
-                return
-            # In place of the arg-max, which the device has written there.
-            self._write_tokens([token])
-            self.decode(logits=True)
-            token = sampler.choose(self.logits())
-            yield token
-
-    def _generate(self, ids: Sequence[int], tokens: int) -> Iterator[int]:
-        eos = self.image.shape.eos
-        token = self.prefill(ids)
-        yield token
-        left = tokens - 1
-        while left and token not in eos:
-            begin = self.position
-            found = self.decode(min(self.passes_per_run, left))
-            for index, token in enumerate(found):
-                yield token
-                left -= 1
-                if token in eos:
-                    # Passes after the end are forgotten: the cache is overwritten from here on.
-                    self.position = begin + index + 1
-                    break
+            return sampled(self, ids, tokens, sampler)
+        return greedy(self, ids, tokens)
 
     def rewind(self, position: int) -> None:
         """Forget the tokens of the cache from a position on.
