@@ -37,11 +37,15 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _address(text: str) -> int:
-    """A number with or without 0x."""
+    """The address of the control port, a number with or without 0x."""
     try:
-        return int(text, 0)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r}: expected an address, such as 0x90000000") from error
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value % 4096 or not 0 <= value < 1 << 32:
+        raise HeadraceError(f"--base {text}: expected a multiple of 4096 below 2**32, such as "
+                            f"0x90000000: the control port takes 4 KiB")
+    return value
 
 
 def verilog(
@@ -49,9 +53,9 @@ def verilog(
         "--config", metavar="NAME|FILE.toml", help="Configuration.")] = "tiny",
     output: Annotated[Path, typer.Option(
         "-o", "--output", metavar="DIR", help="Folder for the files.")] = Path("verilog"),
-    base: Annotated[int, typer.Option(
-        "--base", metavar="ADDR", parser=_address, help="Address of the control port in your "
-        "system, for csr.json and csr.csv.")] = 0,
+    base: Annotated[str, typer.Option(
+        "--base", metavar="ADDR", help="Address of the control port in your "
+        "system, for csr.json and csr.csv.")] = "0",
     only: Annotated[str | None, typer.Option(
         metavar="KIND,...", help="Descriptions to write beside Verilog and headrace.json: some of "
         "c, fusesoc, rdl, litex, ipxact, vivado, template, or none; all by default.")] = None,
@@ -71,12 +75,9 @@ def verilog(
 
     from ..c import driver_files
     chosen = load_config(config)
-    if base % 4096 or not 0 <= base < 1 << 32:
-        raise HeadraceError(f"--base {base:#x}: expected a multiple of 4096 below 2**32: the "
-                            f"control port takes 4 KiB")
     kinds = KINDS if only is None else () if only == "none" else only.split(",")
     # What is refused is refused before the Verilog is generated.
-    described = descriptions(chosen, generator.NAME, base, kinds)
+    described = descriptions(chosen, generator.NAME, _address(base), kinds)
     files = {
         "headrace.v": generator.generate(chosen),
         "headrace.json": json.dumps(generator.describe(chosen), indent=1) + "\n",
