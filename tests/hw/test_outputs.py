@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +17,9 @@ from headrace.hw.outputs.ipxact import NAMESPACE
 from headrace.hw.outputs.ports import ports
 from headrace.hw.outputs.registers import constants
 from headrace.hw.regmap import COUNTER_BASE, COUNTERS, ERRORS, REGISTERS
-from headrace.hw.verilog import generate
+from headrace.sim.generation import device_verilog
+from headrace.sw.c import driver_sources
+from headrace.sw.cli import main
 from headrace.sw.device import GoldenDevice
 
 
@@ -28,7 +31,7 @@ BASE = 0x9000_0000
 
 @pytest.fixture(scope="module")
 def verilog():
-    return generate(TINY)
+    return device_verilog(TINY)
 
 
 @pytest.fixture(scope="module", params=[TINY, ODD], ids=lambda config: config.name)
@@ -108,6 +111,9 @@ def test_systemrdl(written):
     assert irq.get_property("onwrite") == compiler.rdltypes.OnWriteType.woclr
 
 
+# Its reader leaves the file open.
+@pytest.mark.filterwarnings("ignore::ResourceWarning",
+                            "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_litex_remote_client(written):
     builder = pytest.importorskip("litex.tools.remote.csr_builder",
                                   reason="LiteX reads csr.csv").CSRBuilder
@@ -262,3 +268,45 @@ def test_c_headers(written):
     done = subprocess.run([folder / "check"], capture_output=True, text=True, timeout=10)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [*ERRORS.values(), *COUNTERS]
+
+
+def test_command_writes_all_files_and_they_fit_together(monkeypatch, tmp_path, capsys):
+    # The RTL has tests of its own, and takes its time.
+    monkeypatch.setattr("headrace.hw.verilog.generate", lambda config: "module headrace;")
+    with pytest.raises(SystemExit) as ended:
+        main(["verilog", "--config", "ecp5", "-o", str(tmp_path), "--base", "0x90000000"])
+    assert not ended.value.code
+    shown = capsys.readouterr().out.split()
+    assert {Path(name) for name in shown} == set(tmp_path.iterdir())
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"headrace.v", "headrace.json", *descriptions(TINY, "headrace"),
+                     *driver_sources()}
+    assert '"headrace": 2415919104' in (tmp_path / "csr.json").read_text()
+    assert "CONFIG_COLS 16u" in (tmp_path / "headrace.h").read_text()
+    # What the page about integration shows.
+    page = (Path(__file__).parents[2] / "docs" / "integration.md").read_text()
+    code, = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    functions, body = code.split("\n\n", 1)
+    (tmp_path / "main.c").write_text(
+        '#include "headrace_driver.h"\n#define MEMORY 0u\n#define MEMORY_BYTES 1048576u\n'
+        "extern volatile uint32_t CTRL[]; extern const uint8_t flat[]; extern size_t flat_bytes;\n"
+        "extern const uint32_t ids[]; extern uint32_t count;\n"
+        "int to(void *, uint64_t, const void *, size_t), from(void *, uint64_t, void *, size_t);\n"
+        f"int run(void);\n{functions}\nint run(void) {{\n{body}\nreturn 0; }}\n")
+    compiler = shutil.which("gcc") or pytest.skip("no gcc: the driver is compiled with it")
+    for standard in ("c99", "c11"):
+        subprocess.run(
+            [compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
+             "-fsyntax-only", "main.c", "headrace_driver.c", "headrace_image.c"],
+            cwd=tmp_path, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("base, text", [
+    ("0x100", "expected a multiple of 4096"), ("-4096", "expected a multiple of 4096 below 2**32"),
+    ("here", "expected an address")])
+def test_bad_base(base, text, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["verilog", "-o", str(tmp_path), f"--base={base}"])
+    assert ended.value.code == 2
+    assert text in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert not list(tmp_path.iterdir())
