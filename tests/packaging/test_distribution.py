@@ -55,7 +55,8 @@ def test_wheel_holds_all_files(distributions):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     for part in PARTS:
         assert f"headrace/{part}/py.typed" in names
-    for name in ("headrace/sim/cpp/axi_memory.cpp", "headrace/sw/models/demo/model.safetensors"):
+    for name in ("headrace/sim/cpp/axi_memory.cpp", "headrace/sw/models/demo/model.safetensors",
+                 "headrace/sw/c/headrace_driver.c"):
         assert name in names
 
 

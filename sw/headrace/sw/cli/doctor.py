@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from headrace.hw.config import Config, load_config
 
@@ -17,6 +17,7 @@ from ..device import Device
 from ..doctor import Check, DeviceDoctor, examine_environment, failed
 from ..links import link_device
 from .machine import open_device
+from .progress import UploadBar
 
 
 __all__ = ["doctor"]
@@ -36,7 +37,8 @@ def _open(name: str, config: Config | None, notes: Console) -> tuple[Device, Con
     """A device, and what its configuration must be."""
     if "://" in name:
         # What it is, it says itself. A device that allocates its memory gets the usual size.
-        return link_device(name, fingerprint=config.fingerprint if config else None), config
+        return link_device(name, fingerprint=config.fingerprint if config else None,
+                           upload=UploadBar(notes, "upload")), config
     if config is None and name.startswith("sim:"):
         from headrace.boards.catalogue import find_board
         config = find_board(name.removeprefix("sim:")).config
@@ -48,7 +50,7 @@ def _print(title: str, checks: list[Check]) -> None:
     table = Table("", "", title, box=None, header_style="bold")
     for check in checks:
         style = _STYLES[check.verdict]
-        table.add_row(check.name, f"[{style}]{check.verdict}[/]", check.text)
+        table.add_row(check.name, f"[{style}]{check.verdict}[/]", Text(check.text))
     Console().print(table)
 
 
@@ -88,12 +90,15 @@ def doctor(
 def _examine(name: str, config: str | None, memory: int | None) -> list[Check]:
     notes = Console(stderr=True)
     opened, chosen = _open(name, None if config is None else load_config(config), notes)
-    with opened, Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-                          console=notes, transient=True, disable=not notes.is_terminal) as bar:
-        task = bar.add_task("examining", total=None)
+    bars: dict[str, UploadBar] = {}
 
-        def tell(text: str, done: int, total: int) -> None:
-            bar.update(task, description=text, completed=done, total=total or None)
+    def tell(text: str, done: int, total: int) -> None:
+        # One bar at a time: uploads have theirs.
+        if total:
+            bars.setdefault(text, UploadBar(notes, text))(done, total)
+        elif notes.is_terminal:
+            notes.print(text, style="dim")
 
+    with opened:
         return list(DeviceDoctor(opened, _built_in, config=chosen, memory_bytes=memory,
                                  progress=tell).examine())
