@@ -226,7 +226,8 @@ def test_one_damaged_answer(board, wires, image, kind):
             assert list(session.generate(PROMPT, 1)) == image[1][:1]
             faults.append(device.faults)
             assert damage.done == 1
-    assert any(faults)
+    # A register that was changed has only been read once more.
+    assert kind == "change" or all(faults)
 
 
 @pytest.mark.parametrize("kind, text", [("drop", "no answer to a read of"),
