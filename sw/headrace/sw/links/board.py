@@ -18,6 +18,7 @@ from headrace.hw.link.map import (
     WINDOW,
     board_address,
 )
+from headrace.hw.regmap import COUNTER_BASE
 
 from ..errors import HeadraceError
 from .bus import Bus, LinkError, LinkTimeout
@@ -173,17 +174,29 @@ class BoardDevice(PolledDevice):
             return first if first == self.bus.read(addr, count) else None
         return self._again(attempt, f"a read of {count} words at {addr:#010x}")
 
+    def _register(self, addr: int, what: str) -> int:
+        """A register, when it reads alike two times in a row; it may change meanwhile."""
+        def attempt():
+            found = self.bus.read(addr)
+            for _ in range(_ATTEMPTS):
+                before, found = found, self.bus.read(addr)
+                if before == found:
+                    return found
+            return None
+        return self._again(attempt, what)[0]
+
     def read_word(self, addr: int) -> int:
-        return self._again(lambda: self.bus.read(ACCELERATOR.base + addr),
-                           f"a read of the accelerator at {addr:#05x}")[0]
+        what = f"a read of the accelerator at {addr:#05x}"
+        if addr >= COUNTER_BASE:         # counters never stand still
+            return self._again(lambda: self.bus.read(ACCELERATOR.base + addr), what)[0]
+        return self._register(ACCELERATOR.base + addr, what)
 
     def write_word(self, addr: int, value: int) -> None:
         self.bus.write(ACCELERATOR.base + addr, [value])
 
     def read_board(self, name: str) -> int:
         """Read a register of the board."""
-        return self._again(lambda: self.bus.read(board_address(name)),
-                           f"a read of register {name} of the board")[0]
+        return self._register(board_address(name), f"a read of register {name} of the board")
 
     def read_dram(self, addr: int) -> int:
         """Read a register of the DRAM controller."""
@@ -233,7 +246,7 @@ class BoardDevice(PolledDevice):
             OPERATIONS[operation] << bits["operation"][0] | lfsr << bits["lfsr"][0]])
         left, moved = -1, time.monotonic()
         while self.board_bits("status", "busy"):
-            now = self.read_board("test_words")
+            now = self._again(lambda: self.bus.read(board_address("test_words")), operation)[0]
             if now != left:
                 left, moved = now, time.monotonic()
             elif time.monotonic() - moved > _OPERATION:

@@ -113,7 +113,7 @@ class PolledDevice(Device):
 
     def wait_interrupt(self, max_cycles: int, progress: Callable[[int], None] | None = None
                        ) -> bool:
-        delay, last, moved = _FIRST_POLL, -1, time.monotonic()
+        delay, last, moved, beyond = _FIRST_POLL, -1, time.monotonic(), 0
         while not self.read_bits("irq", "pending"):
             if not self.read_bits("status", "busy") and not self.read_bits("irq", "pending"):
                 self._still_there("during a run")
@@ -124,7 +124,9 @@ class PolledDevice(Device):
                 last, moved = cycles, time.monotonic()
             if progress is not None:
                 progress(cycles)
-            if cycles > max_cycles or time.monotonic() - moved > _STANDSTILL:
+            # Twice in a row: a link may have changed one of them.
+            beyond = beyond + 1 if cycles > max_cycles else 0
+            if beyond > 1 or time.monotonic() - moved > _STANDSTILL:
                 return False
             time.sleep(delay)
             delay = min(2 * delay, _LAST_POLL)
