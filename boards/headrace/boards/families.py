@@ -14,7 +14,7 @@ class Family:
     ----------
     script : str
         Yosys commands; ``{top}`` is the top module, ``{delay_ps}`` the delay of logic between
-        registers that is fast enough, for ABC9.
+        registers that is fast enough.
     cells : dict of str to dict of str to float
         For each kind of resource, how many a cell takes.
     parts : dict of str to dict of str to int
@@ -36,11 +36,14 @@ class Family:
     places: tuple[str, ...] = field(default=())
 
 
-# All scripts end before `autoname`, which takes longer than all the rest: see `names`.
+# Yosys 0.66 may read the result of ABC9 back onto wires of another width and stop at an assertion
+# in rtlil.cc, so wires of several bits are split before. All scripts end before `autoname`, which
+# takes longer than all the rest: see `names`.
 
 # `synth_ecp5` with its coarse steps written out, since it has no option for the narrowest operand
 # that is worth a multiplier. A product of 24 x 12 bits becomes one of 18 x 12 and one of 6 x 12.
-_ECP5_LEAN = """synth_ecp5 -noabc9 -top {top} -run begin:coarse
+_ECP5_LEAN = """scratchpad -set abc9.D {delay_ps}
+synth_ecp5 -abc9 -top {top} -run begin:coarse
 proc; flatten; tribuf -logic; deminout; opt_expr; opt_clean; opt -nodffe -nosdff; fsm; opt; wreduce
 peepopt; opt_clean; share; techmap -map +/cmp2lut.v -D LUT_WIDTH=4; opt_expr; opt_clean
 techmap -map +/mul2dsp.v -D DSP_A_MAXWIDTH=18 -D DSP_B_MAXWIDTH=18 \
@@ -48,15 +51,16 @@ techmap -map +/mul2dsp.v -D DSP_A_MAXWIDTH=18 -D DSP_B_MAXWIDTH=18 \
 chtype -set $mul t:$__soft_mul
 techmap -map +/lattice/dsp_map_18x18.v
 alumacc; opt; memory -nomap; opt_clean
-synth_ecp5 -noabc9 -top {top} -run map_ram:check"""
+synth_ecp5 -abc9 -top {top} -run map_ram:map_luts; splitnets
+synth_ecp5 -abc9 -top {top} -run map_luts:check"""
 
 
 FAMILIES = {
     "ecp5": Family(
-        # ABC9 makes everything as slow as the target or the longest path allows, and the wires of a
-        # placed design take more than it believes: ABC takes 7 % more LUTs here, for shorter paths
-        # between the units.
-        script="synth_ecp5 -noabc9 -top {top} -run begin:check",
+        # Without a target delay ABC9 spends three times the LUTs on speed that nobody asked for.
+        script="scratchpad -set abc9.D {delay_ps}; "
+               "synth_ecp5 -abc9 -top {top} -run begin:map_luts; splitnets; "
+               "synth_ecp5 -abc9 -top {top} -run map_luts:check",
         # A carry cell sits in the place of two LUTs, a 16 x 4 LUT RAM in that of four: these are
         # the TRELLIS_COMB that nextpnr counts.
         cells={"LUT4": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4},
