@@ -268,7 +268,7 @@ def test_flash(loader, tmp_path):
     place.parent.mkdir(parents=True)
     place.write_bytes(b"bits")
     done = CliRunner().invoke(app.app, ["flash", "ulx3s"])
-    assert done.exit_code == 0 and "headrace run demo --device uart:///dev/ttyUSB0" in done.stdout
+    assert done.exit_code == 0 and "headrace run demo --device 'uart:///dev/ttyUSB0" in done.stdout
     assert loader.read_text() == "--board ulx3s build/ulx3s/ulx3s.bit"
     CliRunner().invoke(app.app, ["flash", "orangecrab", "--bitstream", str(place), "--keep",
                                  "--cable", "dirtyJtag"])

@@ -32,4 +32,4 @@ def flash(
     path = bitstream or Path("build") / board.name / f"{board.name}.bit"
     with Console(stderr=True).status(f"{board.name}: loading {path}"):
         load_bitstream(board, path, cable=cable, keep=keep)
-    print(f"{path} is on {board.title}. Next: headrace run demo --device {board.link.url}")
+    print(f"{path} is on {board.title}. Next: headrace run demo --device '{board.link.url}'")
