@@ -6,6 +6,7 @@ from headrace.boards.catalogue import find_board
 from headrace.sim.board_device import SimulatedBoard
 from headrace.sim.board_top import wrap_board
 from headrace.sw.cli.machine import open_device
+from headrace.sw.cli.report import _dram
 from headrace.sw.errors import HeadraceError
 from tests.e2e.machines import TINY, synthetic
 
@@ -69,3 +70,9 @@ def test_a_model_that_is_too_large(monkeypatch):
     with pytest.raises(HeadraceError, match="sim:ulx3s: the model takes 67,108,864 bytes of "
                                             "memory: the board has 33,554,432"):
         open_device("sim:ulx3s", image)
+
+
+def test_report_of_a_chip():
+    found = {"clocks": 9000, "reads": 1200, "writes": 34, "activates": 56, "precharges": 7,
+             "refreshes": 11, "words": 2468}
+    assert _dram(None, found) == "DRAM: 1,234 accesses, 56 rows opened, 11 refreshes"

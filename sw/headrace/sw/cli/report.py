@@ -63,10 +63,12 @@ def _ratio(passes: list[dict[str, Any]], key: str, cycles: int | None, peak: int
     return sum(each[key] for each in passes) / (cycles * peak) if cycles else None
 
 
-def _dram(name: str, found: dict[str, int]) -> str:
-    if "hits" not in found:         # a chip behind a real controller: what it was told
-        return f"{name}: " + ", ".join(f"{count:,} {what}" for what, count in found.items())
+def _dram(name: str | None, found: dict[str, int]) -> str:
     accesses = max(1, found["reads"] + found["writes"])
+    if "hits" not in found:
+        # A chip behind a real controller knows its commands, not what they were for.
+        return (f"DRAM: {accesses:,} accesses, {found['activates']:,} rows opened, "
+                f"{found['refreshes']:,} refreshes")
     shares = ", ".join(f"{_percent(found[key] / accesses)} row {key}"
                        for key in ("hits", "misses", "conflicts"))
     return (f"{name}: {accesses:,} accesses, {shares}; {found['refreshes']:,} refreshes, "
