@@ -16,7 +16,7 @@ SOURCES = ("headrace_driver.h", "headrace_driver.c", "headrace_image.c")
 
 def driver_files() -> dict[str, str]:
     """Texts by file name: the driver, and the header of flat images, without ``headrace.h``."""
-    folder = files(__package__)
+    folder = files(__name__)
     return {name: (folder / name).read_text(encoding="utf-8") for name in SOURCES} | {
         "headrace_image.h": image_c_header()}
 
