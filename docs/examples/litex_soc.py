@@ -8,6 +8,7 @@ its own, or, with --memory sram, on the SoC's bus.
 """
 
 import argparse
+import contextlib
 import json
 from pathlib import Path
 
@@ -152,7 +153,9 @@ def build(folder, output, memory="sdram"):
     soc.finalize()
     output.mkdir(parents=True, exist_ok=True)
     text = soc.platform.get_verilog(soc, name="soc")
-    text.write(str(output / "soc.v"))
+    # Contents of memories are written where the process is, and soc.v names them without a folder.
+    with contextlib.chdir(output):
+        text.write("soc.v")
     (output / "csr.json").write_text(get_csr_json(soc.csr_regions, soc.constants,
                                                   soc.mem_regions))
     return soc

@@ -182,7 +182,7 @@ def test_a_crash_is_tried_again(tmp_path, monkeypatch):
     def crash(*arguments, **options):
         runs.append(1)
         if len(runs) < 3:
-            raise tools.ToolCrashed("nextpnr failed with exit code -11: ")
+            raise tools.ToolCrashed("nextpnr crashed (exit code -11): ")
         return 1.5
 
     monkeypatch.setattr(routing, "run_tool", crash)
@@ -192,7 +192,7 @@ def test_a_crash_is_tried_again(tmp_path, monkeypatch):
     with pytest.raises(tools.ToolCrashed):
         routing._run(["nextpnr"], tmp_path, lambda text: None)
     killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]
-    with pytest.raises(tools.ToolCrashed, match="tool failed with exit code -11"):
+    with pytest.raises(tools.ToolCrashed, match=r"tool crashed \(exit code -11\)"):
         tools.run_tool("tool", killed, tmp_path, "log", str.strip)
 
 

@@ -45,6 +45,9 @@ def test_example_elaborates(memory, config, tmp_path):
     connected = dict(re.findall(r"\.(\w+)\s+\(([^)]*)\)", instance[1]))
     assert set(connected) == {port.name for port in ports(config)}
     assert all(connected.values())
+    contents = re.findall(r'\$readmemh\("([^"]+)"', text)
+    assert contents and all((tmp_path / "soc" / name).is_file() for name in contents)
+    assert {path.name for path in tmp_path.iterdir()} == {"soc", "headrace.v", "headrace.json"}
     tables = json.loads((tmp_path / "soc" / "csr.json").read_text())
     assert tables["memories"]["headrace"] == {"base": 0x9000_0000, "size": 4096, "type": "io"}
     assert "main_ram" in tables["memories"]

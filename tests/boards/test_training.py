@@ -1,8 +1,12 @@
 """Starting and training DDR3, against a PHY that reads well in some settings only."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from headrace.boards.dram.training import Ddr3Host, Lane
+from headrace.boards.catalogue import find_board
+from headrace.boards.dram import controller_spec, generate_controller
+from headrace.boards.dram.training import Ddr3Host, Lane, start_memory
 from headrace.sw.errors import HeadraceError
 
 
@@ -31,10 +35,10 @@ FACTS = {
 class Phy:
     """Registers of the controller; lane `l` reads well at `good[l]`: a bitslip and delays."""
 
-    def __init__(self, good, strobes=(True, True)):
+    def __init__(self, good, strobes=(True, True), registers=REGISTERS):
         self.good, self.strobes = good, strobes
-        self.values = dict.fromkeys(REGISTERS, 0)
-        self.names = {address: name for name, address in REGISTERS.items()}
+        self.values = dict.fromkeys(registers, 0)
+        self.names = {address: name for name, address in registers.items()}
         self.bitslip, self.delay = [1, 2], [5, 5]        # whatever was there before
         self.memory, self.modes, self.slept, self.open, self.seen = [0, 0], [], 0.0, False, 0
         self.changes = []
@@ -74,6 +78,8 @@ class Phy:
         if command == 0b001111:
             assert not self.open
             self.modes.append(self.values[f"sdram_dfii_pi{phase}_address0"])
+        elif command == 0b000011:
+            pass                                         # ZQ calibration
         elif command == 0b001001:
             assert not self.open
             self.open = True
@@ -133,3 +139,22 @@ def test_start_alone():
     phy = Phy([(0, ()), (0, ())])
     assert host(phy).prepare(train=False) == []
     assert phy.modes == [0x320] and phy.values["control_init_done0"] == 1
+
+
+def test_a_board_is_started_by_its_generated_facts():
+    pytest.importorskip("litedram")
+    board = find_board("orangecrab")
+    registers = generate_controller(controller_spec(board)).facts["registers"]
+    phy = Phy([(1, (2, 3, 4)), (3, (0, 1))], registers=registers)
+    device = SimpleNamespace(read_dram=phy.read, write_dram=phy.write)
+    start = start_memory(board, sleep=phy.sleep)
+    assert start is not None
+    start(device)
+    assert (phy.bitslip, phy.delay) == ([1, 3], [3, 0])
+    # CWL 5, nothing, no termination, CL 6 and bursts of eight.
+    assert [mode >> 3 & 7 for mode in phy.modes[:1]] == [0] and len(phy.modes) == 4
+    assert phy.values["control_init_done0"] == 1
+
+
+def test_boards_that_start_by_themselves():
+    assert start_memory(find_board("ulx3s")) is None

@@ -8,6 +8,7 @@ import pytest
 from headrace.boards.catalogue import find_board
 from headrace.boards.dram import controller_spec
 from headrace.sim.board_device import SimulatedBoard
+from headrace.sim.controller_report import compare
 from headrace.sim.direct import DirectDevice
 from headrace.sim.memory import ProtocolViolation
 from headrace.sim.sdr import find_chip
@@ -75,6 +76,24 @@ def test_a_model_over_the_uart():
         content = device.read_memory(0, 512)
         assert np.array_equal(content, device.simulation.storage[:512])
     assert uploads and uploads[-1][0] == uploads[-1][1]
+
+
+def test_the_timing_model_agrees_with_the_controller():
+    real, model, free, ideal = compare(ULX3S, tokens=2)
+    assert abs(model.decode / real.decode - 1) < 0.05
+    assert abs(model.prefill / real.prefill - 1) < 0.05
+    assert ideal.decode < free.decode < model.decode
+
+
+@pytest.mark.slow
+def test_a_model_on_a_board_with_ddr3():
+    board = find_board("orangecrab")
+    image = synthetic(board.config)
+    with SimulatedBoard(board) as device:
+        result = device.memory_test(16 << 20, 4096)
+        assert (result.words, result.errors) == (1024, 0)
+        session = Session(device, image, check=True)
+        assert list(session.generate(PROMPT, TOKENS)) == golden(image, PROMPT, TOKENS)
 
 
 @pytest.mark.slow

@@ -102,7 +102,9 @@ def run_tool(name: str, command: list[str], folder: Path, log: str, step: Callab
             lines = [line.strip() for line in output if line.strip()]
             # Some tools go on to talk after they have said what is wrong.
             words = [line for line in lines if "ERROR" in line][-3:] or lines[-3:]
+            said = " / ".join(words) or f"exit code {code}"
             # A shell gives a signal as 128 and its number.
-            kind = ToolCrashed if code < 0 or code > 128 else HeadraceError
-            raise kind(f"{name} failed with exit code {code}: {' / '.join(words)}")
+            if code < 0 or code > 128:
+                raise ToolCrashed(f"{name} crashed (exit code {code}): {said}")
+            raise HeadraceError(f"{name} failed: {said}")
     return time.monotonic() - start

@@ -4,6 +4,7 @@ One design in two forms: with the pins of the part, for synthesis, and with the 
 plain registers, for simulation.
 """
 
+import dataclasses
 import re
 
 from amaranth import *
@@ -96,7 +97,11 @@ class SimulatedTop(wiring.Component):
     def __init__(self, board: Board, config: Config, generated: GeneratedController, baud: int):
         self._sdr = generated.spec.kind == "SDR"
         controller = SdrController(generated) if self._sdr else Ddr3Controller(generated)
-        self._system = BoardSystem(board, config, controller, baud)
+        # The model of DDR3 has less memory than the chip.
+        size = generated.facts["size_bytes"]
+        memory = dataclasses.replace(board.memory, size_bytes=min(size, board.memory.size_bytes))
+        self._system = BoardSystem(dataclasses.replace(board, memory=memory), config, controller,
+                                   baud)
         self._fast = self._sdr and generated.facts["ratio"] == 2
         super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1),
                           **({"chip": Out(self._system.pins.signature)} if self._sdr else {}),

@@ -10,13 +10,13 @@ import numpy as np
 from headrace.boards.catalogue import Board
 from headrace.boards.dram import GeneratedController, controller_spec, generate_controller
 from headrace.hw.config import Config
-from headrace.sw.errors import HeadraceError
 
 from . import cache
+from .board_top import wrap_board
 from .gating import gate
 from .generation import SOURCES
 from .native import declare
-from .sdr import SDR_SOURCES, SdrChip, find_chip, wrap_sdr
+from .sdr import SDR_SOURCES, SdrChip, find_chip
 from .tops import TOP
 from .verilator import Design, build
 
@@ -58,9 +58,11 @@ def board_verilog(board: Board, config: Config, generated: GeneratedController,
 
 def build_board(verilog: str, generated: GeneratedController, *, trace: bool = False) -> Path:
     """The shared library of a board, built unless the cache has it."""
-    wrapper, _ = wrap_sdr(verilog, ratio=generated.facts["ratio"])
+    sdr = generated.spec.kind == "SDR"
+    wrapper, _ = wrap_board(verilog, ratio=generated.facts["ratio"], chip=sdr)
     return build(Design(
-        top=TOP, cpp=SDR_SOURCES, driver="board_loop.cpp", output="board.so", trace=trace,
+        top=TOP, cpp=SDR_SOURCES if sdr else (), driver="board_loop.cpp", output="board.so",
+        trace=trace,
         sources={"device.v": gate(verilog), "litedram.v": generated.verilog, "top.sv": wrapper},
         label="a board with its DRAM controller"))
 
@@ -72,12 +74,9 @@ def build_simulator(board: Board, config: Config, *, trace: bool = False
     Raises
     ------
     HeadraceError
-        The board's memory cannot be simulated at its pins.
+        The board's memory has no controller of ours.
     """
-    if board.memory.kind != "SDR":
-        raise HeadraceError(f"board {board.name} cannot be simulated: its memory is of kind "
-                            f"{board.memory.kind}, and only SDR SDRAM has a chip to simulate")
-    generated = generate_controller(controller_spec(board))
+    generated = generate_controller(controller_spec(board, model=board.memory.kind == "DDR3"))
     return generated, build_board(board_verilog(board, config, generated), generated, trace=trace)
 
 
@@ -89,7 +88,8 @@ class BoardSimulation:
     Parameters
     ----------
     board : Board
-        A board with SDR SDRAM.
+        A board with SDR SDRAM, which has a chip at its pins, or with DDR3: then LiteDRAM's model
+        takes the place of PHY and chip, with 32 MB, and the host must start it.
     config : Config, optional
         Configuration of the accelerator; the board's by default.
     fill : int or numpy.random.Generator
@@ -99,39 +99,51 @@ class BoardSimulation:
 
     Attributes
     ----------
-    chip : SdrChip
-        The DRAM, with its rules and statistics.
+    generated : GeneratedController
+        The controller.
+    chip : SdrChip or None
+        The SDR SDRAM, with its rules and statistics.
     storage : numpy.ndarray, uint8
-        Its content.
+        Its content; of DDR3 it is empty.
     """
 
     def __init__(self, board: Board, config: Config | None = None, *,
                  fill: int | np.random.Generator = 0, trace: Path | None = None):
         self.board, self.config = board, config or board.config
         generated, path = build_simulator(board, self.config, trace=trace is not None)
-        spec, timings = generated.spec, find_chip(board.memory.module)
+        self.generated, spec = generated, generated.spec
         library = declare(ctypes.CDLL(str(path)))
-        self.storage = np.zeros(timings.size_bytes, np.uint8)
-        if isinstance(fill, np.random.Generator):
-            self.storage[:] = fill.integers(0, 256, timings.size_bytes, np.uint8)
-        elif fill:
-            self.storage[:] = fill
         self._library = library
-        self.chip = SdrChip(library, self.storage, timings, spec.dram_hz, spec.ratio)
+        self.chip, self.storage = None, np.zeros(0, np.uint8)
+        if spec.kind == "SDR":
+            timings = find_chip(board.memory.module)
+            self.storage = np.zeros(timings.size_bytes, np.uint8)
+            if isinstance(fill, np.random.Generator):
+                self.storage[:] = fill.integers(0, 256, timings.size_bytes, np.uint8)
+            elif fill:
+                self.storage[:] = fill
+            self.chip = SdrChip(library, self.storage, timings, spec.dram_hz, spec.ratio)
         self._loop: int | None = library.headrace_board_new(
-            self.chip.handle, BIT_CYCLES, None if trace is None else str(trace).encode())
+            (self.chip and self.chip.handle) or 0, BIT_CYCLES,
+            None if trace is None else str(trace).encode())
         self._seconds, self._ran = 0.0, 0
         self.reset()
 
     def reset(self, cycles: int = 4) -> None:
         """Press the board's reset: what is on its way over the UART is lost, the DRAM stays."""
-        self.chip.clear_violation()
+        if self.chip is not None:
+            self.chip.clear_violation()
         self._library.headrace_board_reset(self._loop, cycles)
 
     @property
     def cycles(self) -> int:
         """Clock cycles so far, resets included."""
-        return self.chip.cycles
+        return self._library.headrace_board_cycles(self._loop)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the simulated DRAM."""
+        return self.generated.facts["size_bytes"]
 
     @property
     def ready(self) -> bool:
@@ -175,8 +187,17 @@ class BoardSimulation:
         finally:
             self._seconds += time.perf_counter() - start
             self._ran += self.cycles - first
-        self.chip.check()
+        if self.chip is not None:
+            self.chip.check()
         return stop == _RECEIVED
+
+    def settle(self, cycles: int, received: int = 0) -> None:
+        """Run until what was written has arrived, and for so many cycles more; but not on once so
+        many bytes wait to be read."""
+        while self.unsent and not (received and self.received >= received):
+            self.run(10 * BIT_CYCLES * self.unsent, received=received)
+        if cycles:
+            self.run(cycles)
 
     def read(self, size: int, max_cycles: int) -> bytes:
         """Bytes from the board: `size` of them, or those that came within `max_cycles`."""
@@ -191,7 +212,8 @@ class BoardSimulation:
         if self._loop is not None:
             self._library.headrace_board_delete(self._loop)
             self._loop = None
-            self.chip.close()
+            if self.chip is not None:
+                self.chip.close()
 
     def __enter__(self):
         return self

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from headrace.boards.catalogue import Board
+from headrace.boards.dram.training import start_memory
 from headrace.hw.config import Config
 from headrace.sw.errors import HeadraceError
 from headrace.sw.links.board import BoardDevice
@@ -44,8 +45,7 @@ class SimulatedPort:
         """Bytes from the board; fewer if they do not come in time."""
         simulation = self._simulation
         # What was written first takes its own time.
-        while simulation.unsent > 1 and simulation.received < size:
-            simulation.run(10 * BIT_CYCLES * simulation.unsent, received=size)
+        simulation.settle(0, received=size)
         return simulation.read(size, _ANSWER_CYCLES)
 
     @property
@@ -73,7 +73,7 @@ class SimulatedUart(UartBus):
     def open(self) -> None:
         self._serial = SimulatedPort(self._simulation)
 
-    def resync(self) -> None:
+    def resync(self, patience: float = 1) -> None:
         # These wires lose nothing, and time stands still between two calls.
         self._flush()
 
@@ -101,7 +101,8 @@ class SimulatedBoard(BoardDevice):
         self._hz = 0.0
         # The bus is of a simulation, which opens with the device.
         super().__init__(UartBus(f"sim:{board.name}"), fingerprint=self.config.fingerprint,
-                         upload=upload)
+                         upload=upload,
+                         start_memory=start_memory(board, model=True, sleep=self._sleep))
 
     @property
     def simulation(self) -> BoardSimulation:
@@ -121,13 +122,17 @@ class SimulatedBoard(BoardDevice):
         simulation = self._simulation
         self.bus = SimulatedUart(simulation)
         self.name = self.bus.label
-        while not simulation.ready:
+        while simulation.chip is not None and not simulation.ready:
             if simulation.cycles > _START_CYCLES:
                 self.close()
                 raise HeadraceError(f"{self.name}: the DRAM was not ready within "
                                     f"{_START_CYCLES:,} cycles")
             simulation.run(10_000)
         super().open()
+
+    def _sleep(self, seconds: float) -> None:
+        # What was written comes first, as it would with a real cable.
+        self.simulation.settle(round(seconds * self._board.clk_hz))
 
     def close(self) -> None:
         if self._simulation is not None:
@@ -141,7 +146,8 @@ class SimulatedBoard(BoardDevice):
 
     @property
     def dram_statistics(self) -> dict[str, int] | None:
-        return self.simulation.chip.statistics
+        chip = self.simulation.chip
+        return None if chip is None else chip.statistics
 
     def wait_interrupt(self, max_cycles: int, progress: Callable[[int], None] | None = None
                        ) -> bool:

@@ -28,7 +28,8 @@ class Entry:
     ----------
     kind : str
         ``"builds"``, whole simulators; ``"objects"``, compiled files that builds share;
-        ``"verilog"``, generated devices; ``"synthesis"`` and ``"placements"``, of `headrace synth`.
+        ``"verilog"``, generated devices; ``"controllers"``, generated DRAM controllers;
+        ``"synthesis"`` and ``"placements"``, of `headrace synth`.
     key : str
         Hash of the content.
     label : str

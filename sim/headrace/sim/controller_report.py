@@ -2,9 +2,9 @@
 
 ``python -m headrace.sim.controller_report`` prints the table of docs/dram.md.
 
-The built-in model runs on the board's accelerator four times: on LiteDRAM's controller with the
-chip at its pins, on the timing model that the board names, on the same chip behind the model's own
-controller, and on ideal memory.
+A model runs on the board's accelerator four times: on LiteDRAM's controller (SDR SDRAM at its
+pins, DDR3 with LiteDRAM's model of PHY and chip), on the timing model that the board names, on the
+same chip behind the timing model's own controller, and on ideal memory.
 """
 
 import argparse
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from headrace.boards.catalogue import BOARDS, Board, find_board
 from headrace.boards.dram import controller_spec
-from headrace.sw.checkpoint import load_checkpoint
+from headrace.sw.checkpoint import ModelShape, SyntheticCheckpoint, load_checkpoint
 from headrace.sw.compiler import Image, compile_model
 from headrace.sw.device import Device
 from headrace.sw.driver import Session
 
+from .board_device import SimulatedBoard
 from .device import SimDevice
 from .direct import DirectDevice
 from .dram import Dram, find_dram
@@ -60,26 +61,33 @@ def measure(name: str, device: Device, image: Image, *, tokens: int = TOKENS) ->
                     (both["busy"]["port"] - first["busy"]["port"]) / cycles)
 
 
+def _image(board: Board) -> Image:
+    """The built-in model, or for DDR3, which is filled over the UART, a smaller one."""
+    if board.memory.kind == "SDR":
+        return compile_model(load_checkpoint("demo"), board.config)
+    shape = ModelShape(dim=128, ffn=256, layers=1, vocab=256, heads=4, kv_heads=2, head_dim=32,
+                       context=96, eps=1e-5, theta=10000.0, tied=True)
+    return compile_model(SyntheticCheckpoint(shape, seed=0), board.config)
+
+
 def compare(board: Board, *, tokens: int = TOKENS) -> list[Measured]:
     """LiteDRAM, the board's timing model, that chip behind an ideal scheduler, ideal memory."""
-    config, dram = board.config, find_dram(board.memory.dram)
-    image = compile_model(load_checkpoint("demo"), config)
+    config, dram, image = board.config, find_dram(board.memory.dram), _image(board)
     verilog = device_verilog(config)
 
     def timed(chosen: Dram | None) -> SimDevice:
         return SimDevice(config, verilog, MemoryOptions(dram=chosen, clk_hz=config.clk_hz),
-                         memory_bytes=board.memory.size_bytes)
+                         memory_bytes=32 << 20)
 
-    found = [measure("LiteDRAM, chip at its pins", DirectDevice(config, controller_spec(board)),
-                     image, tokens=tokens),
-             measure(f"timing model `{dram.name}`", timed(dram), image, tokens=tokens)]
+    real: Device = (DirectDevice(config, controller_spec(board)) if board.memory.kind == "SDR"
+                    else SimulatedBoard(board))
     # The same chip, with everything in flight at once and its own times.
     free = dataclasses.replace(dram, name="free", serial=0, read_queue=64, write_queue=64,
-                               write_high=48, write_low=16, read_buffer=128, idle=32, rcd=dram.cl,
-                               fold=True)
-    found.append(measure("the chip, accesses in any order", timed(free), image, tokens=tokens))
-    found.append(measure("ideal memory", timed(None), image, tokens=tokens))
-    return found
+                               write_high=48, write_low=16, read_buffer=128, idle=32,
+                               rcd=dram.rp, fold=True)
+    return [measure(name, device, image, tokens=tokens) for name, device in (
+        ("LiteDRAM", real), (f"timing model `{dram.name}`", timed(dram)),
+        ("the chip, accesses in any order", timed(free)), ("ideal memory", timed(None)))]
 
 
 def table(board: Board, found: list[Measured]) -> str:
@@ -96,7 +104,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--board", default="ulx3s", choices=sorted(BOARDS),
-                        help="a board with SDR SDRAM")
+                        help="a board with a DRAM on its pins")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="decode passes")
     chosen = parser.parse_args()
     board = find_board(chosen.board)

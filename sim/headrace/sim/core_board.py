@@ -3,7 +3,7 @@
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,16 +32,6 @@ SLICE = 1 << 18
 
 #: Why the compiled loop came back; ``cpp/board_loop.cpp`` holds the same numbers.
 _CYCLES, _RECEIVED, _VIOLATION = range(3)
-
-
-@dataclass(frozen=True)
-class _Options:
-    # The memory's options, with the IDs of the window and of the memory test.
-    memory: MemoryOptions
-
-    @property
-    def native(self) -> dict[str, float]:
-        return self.memory.native | {"classes": len(CLASSES) + 2}
 
 
 def core_verilog(config: Config, memory_bytes: int, fill: str | int | None = None) -> str:
@@ -104,8 +94,9 @@ class CoreBoard:
         elif fill:
             self.storage[:] = fill
         bus_bytes = read_ports(verilog, DEVICE)["axi__rdata"].width // 8
-        self.memory = Memory(self._library, self.storage, bus_bytes)
-        self.memory.configure(_Options(options or MemoryOptions()))
+        # The window and the memory test have IDs of their own.
+        options = replace(options or MemoryOptions(), classes=len(CLASSES) + 2)
+        self.memory = Memory(self._library, self.storage, bus_bytes, options)
         self._loop: int | None = self._library.headrace_board_new(self.memory.handle, BIT_CYCLES,
                                                                   None)
         self._seconds, self._ran = 0.0, 0

@@ -13,11 +13,12 @@ from headrace.boards.dram import ControllerSpec, GeneratedController, generate_c
 from headrace.hw.config import Config
 
 from . import cache
+from .board_top import wrap_board
 from .device import SimDevice
 from .gating import gate
 from .generation import SOURCES
 from .native import declare
-from .sdr import SDR_SOURCES, SdrChip, SdrTimings, find_chip, wrap_sdr
+from .sdr import SDR_SOURCES, SdrChip, SdrTimings, find_chip
 from .simulation import Simulation
 from .tops import TOP
 from .verilator import Design, build
@@ -52,7 +53,7 @@ def direct_verilog(config: Config, generated: GeneratedController,
 
 def build_direct(verilog: str, generated: GeneratedController, *, trace: bool = False) -> Path:
     """The shared library of a design with the pins of an SDR SDRAM, unless the cache has it."""
-    wrapper, _ = wrap_sdr(verilog, ratio=generated.facts["ratio"])
+    wrapper, _ = wrap_board(verilog, ratio=generated.facts["ratio"])
     return build(Design(
         top=TOP, cpp=SDR_SOURCES, driver="loop.cpp", output="simulation.so", trace=trace,
         sources={"device.v": gate(verilog), "litedram.v": generated.verilog, "top.sv": wrapper},

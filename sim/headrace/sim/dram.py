@@ -294,9 +294,23 @@ def _litedram_sdr() -> Dram:
         write_low=1, read_buffer=32, idle=0, serial=6)
 
 
+def _litedram_ddr3() -> Dram:
+    # One 4 Gb x16 device at 150 MHz behind LiteDRAM with the PHY of an ECP5, whose clock is half
+    # of it: as _litedram_sdr(), with LiteDRAM's times of that chip (tRFC 260 ns) in whole clocks of
+    # the controller, and CL and CWL of the slowest grade. Reads pass ten clocks of the PHY, and
+    # seven of the controller.
+    return Dram(
+        name="litedram-ddr3-300-x16", title="DDR3-300 x16 (one 4 Gb device) behind LiteDRAM",
+        clock_hz=Fraction(150_000_000), access_bytes=16, burst=4, row_bytes=2048, groups=1,
+        banks=8, fold=False, cl=6, cwl=5, rcd=4 + 2, rp=4, rp_all=4, ras=6, rc=10, ccd_s=4,
+        ccd_l=4, rrd_s=4, rrd_l=4, faw=8, rtp=4, wr=4, wtr_s=4, wtr_l=4, turn=16, refi=1170,
+        rfc=2 * 25, controller=2 * 17, read_queue=32, write_queue=32, write_high=16, write_low=1,
+        read_buffer=32, idle=0, serial=6)
+
+
 #: DRAMs by name.
 DRAMS = {dram.name: dram for dram in (_ddr3(), _ddr4(), _lpddr4(), _hbm2(), _sdr(),
-                                      _litedram_sdr())}
+                                      _litedram_sdr(), _litedram_ddr3())}
 
 
 def find_dram(name: str) -> Dram:

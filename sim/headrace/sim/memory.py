@@ -62,6 +62,8 @@ class MemoryOptions:
         Bursts of each direction that the memory accepts before it answers the first.
     max_burst_beats, max_reads, max_writes : int
         Limits that the device promises: longest burst, and most bursts in flight (0: no limit).
+    classes : int
+        IDs that there are, up to 8: those of the traffic classes by default.
     dram : str or Dram, optional
         A preset of :data:`headrace.sim.dram.DRAMS`, or another DRAM, whose timing decides in place
         of `latency`, `write_latency` and `bandwidth`, which then keep their defaults.
@@ -79,6 +81,7 @@ class MemoryOptions:
     max_burst_beats: int = 256
     max_reads: int = 0
     max_writes: int = 0
+    classes: int = len(CLASSES)
     dram: str | Dram | None = None
     clk_hz: int | None = None
 
@@ -87,7 +90,7 @@ class MemoryOptions:
                                 ("stall_seed", 0, 2**48), ("stall_probability", 0, 0.95),
                                 ("depth", 1, 4096), ("max_burst_beats", 1, 256),
                                 ("max_reads", 0, 4096), ("max_writes", 0, 4096),
-                                ("clk_hz", 1, 10**10)):
+                                ("classes", 1, 8), ("clk_hz", 1, 10**10)):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise HeadraceError(f"memory option {name} is {value}, must be from {low} to "
@@ -126,7 +129,7 @@ class MemoryOptions:
             "stall_probability": 0.0 if self.stall_seed is None else self.stall_probability,
             "reorder": _REORDER[self.reorder],
             "depth": self.depth,
-            "classes": len(CLASSES),
+            "classes": self.classes,
             "max_burst_beats": self.max_burst_beats,
             "max_reads": self.max_reads,
             "max_writes": self.max_writes,

@@ -60,6 +60,7 @@ _FUNCTIONS = {
     "headrace_board_take": (c_uint64, [c_void_p, c_void_p, c_uint64]),
     "headrace_board_received": (c_uint64, [c_void_p]),
     "headrace_board_unsent": (c_uint64, [c_void_p]),
+    "headrace_board_cycles": (c_uint64, [c_void_p]),
     "headrace_board_ready": (c_int, [c_void_p]),
     "headrace_board_memory_ready": (None, [c_void_p, c_int]),
     "headrace_bench_clock": (None, [c_uint64]),

@@ -41,9 +41,11 @@ class ByteBoard(Protocol):
 
     def run(self, max_cycles: int, received: int = 0) -> bool:
         """Run for so many cycles, or until so many bytes wait to be read."""
+        ...
 
     def read(self, size: int, max_cycles: int) -> bytes:
         """Take bytes that came, or come within `max_cycles`."""
+        ...
 
     def reset(self) -> None:
         """Reset the board."""
@@ -215,6 +217,7 @@ class TcpPump(Pump):
     def _turn(self) -> None:
         rests = time.monotonic() - self._last > RESTS_AFTER
         wanted = self._client or self._server
+        assert wanted is not None
         if select.select([wanted], [], [], 0.02 if rests else 0)[0]:
             self._last = time.monotonic()
             if self._client is None:

@@ -45,12 +45,15 @@ class Device(ABC):
         Its memory is the bytes ``memory_base ... memory_base + memory_bytes`` of the bus.
     has_cycles : bool
         Its cycle counters mean something.
+    clk_hz : int
+        Its clock, where it says so; 0 otherwise, and reports assume that of the configuration.
     """
 
     name = "device"
     memory_base = 0
     memory_bytes = 0
     has_cycles = True
+    clk_hz = 0
 
     @abstractmethod
     def read_register(self, name: str) -> int:

@@ -19,11 +19,11 @@ BOARD = Board(
     preset="ecp5", clk_hz=75_000_000, input_hz=30_000_000,
     memory=Memory(
         kind="DDR3", title="DDR3L x16, first rank: 512 MB (one of two MT41K256M16)",
-        size_bytes=512 << 20, data_bits=16, clock_hz=150_000_000, dram="ddr3-1600-x16",
+        size_bytes=512 << 20, data_bits=16, clock_hz=150_000_000, dram="litedram-ddr3-300-x16",
         module="MT41K256M16", phy="ECP5DDRPHY", rate="1:2"),
     link=Link(kind="uart", title="3.3 V USB adapter at a microSD breakout in the socket: DAT0 is "
                                  "TX, DAT1 is RX",
-              url="uart:///dev/ttyUSB0?baud=1000000", baud=1_000_000),
+              url="uart:///dev/ttyUSB0?baud=1000000&board=butterstick", baud=1_000_000),
     pins=(
         Pins(port="clk", balls="B12", direction="i"),
         # User button 0; low while it is pressed.

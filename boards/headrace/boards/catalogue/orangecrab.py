@@ -19,12 +19,12 @@ BOARD = Board(
     preset="ecp5", clk_hz=75_000_000, input_hz=48_000_000,
     memory=Memory(
         kind="DDR3", title="DDR3L x16 of 512 MB (one MT41K256M16)", size_bytes=512 << 20,
-        data_bits=16, clock_hz=150_000_000, dram="ddr3-1600-x16", module="MT41K256M16",
+        data_bits=16, clock_hz=150_000_000, dram="litedram-ddr3-300-x16", module="MT41K256M16",
         phy="ECP5DDRPHY", rate="1:2",
         # The chip's masks are wired to the pins of the other byte: LiteDRAM's `dm_swap`.
         options={"dm_swap": True, "rtt_nom": "disabled"}),
     link=Link(kind="uart", title="3.3 V USB adapter at the header: pin 0 is RX, pin 1 is TX",
-              url="uart:///dev/ttyUSB0?baud=1000000", baud=1_000_000),
+              url="uart:///dev/ttyUSB0?baud=1000000&board=orangecrab", baud=1_000_000),
     pins=(
         Pins(port="clk", balls="A9", direction="i"),
         # The user button; low while it is pressed.

@@ -32,6 +32,9 @@ NAME = "litedram"
 #: and ACT to ACT of another bank.
 _MISSING = {"tRAS": 45, "tRRD": 15}
 
+#: Nanoseconds from a refresh of DDR3 to the next command, by gigabits of a x16 device (JESD79-3F).
+_DDR3_RFC = {1: 110, 2: 160, 4: 260, 8: 350}
+
 #: Clocks that the sequences count in are those of the CPU in LiteX' examples; the longest wait,
 #: before the first command, must be 200 us at least.
 _POWER_UP_NS = 200_000
@@ -49,6 +52,15 @@ def _module(spec: ControllerSpec):
         speed.tRAS = speed.tRAS or _MISSING["tRAS"]
         technology.tRRD = technology.tRRD or (None, _MISSING["tRRD"])
         chip.speedgrade_timings, chip.technology_timings = {"default": speed}, technology
+    else:
+        # LiteDRAM has this time in clocks of the chip's fastest grade, five times too long at
+        # the clock of an ECP5.
+        speed = copy.copy(found.speedgrade_timings["default"])
+        gigabits = found.nbanks * found.nrows * found.ncols * 16 >> 30
+        speed.tRFC = (None, _DDR3_RFC[gigabits])
+        chip.speedgrade_timings = {"default": speed}
+    if spec.model:
+        chip.nrows = int(spec.options.get("model_rows", chip.nrows))
     made = chip(spec.clk_hz, spec.rate)
     # LiteDRAM rounds the period of refreshes up, so that all rows would take a little too long.
     made.timing_settings.tREFI = int(made.get("tREFI").ns * spec.clk_hz // 10**9)

@@ -31,7 +31,8 @@ class ControllerSpec:
         With LiteDRAM's model of PHY and chip instead of pins, for simulation.
     options : dict
         ``cl``: CAS latency of SDR SDRAM. ``dm_swap``, ``rtt_nom``: see LiteDRAM's generator.
-        ``buffer_words``: words that the port buffers in each direction.
+        ``buffer_words``: words that the port buffers in each direction. ``model_rows``: rows of a
+        bank of the model, fewer than the chip has.
     """
 
     kind: str
@@ -88,8 +89,15 @@ class ControllerSpec:
         return asdict(self)
 
 
+#: Rows of a bank of a simulated DDR3 chip: its content is inside the Verilog.
+_MODEL_ROWS = 2048
+
+
 def controller_spec(board: Board, *, model: bool = False) -> ControllerSpec:
     """The controller of a board's memory, at the clock of its accelerator.
+
+    With `model` its DRAM is a model, of less capacity than the board's, see `size_bytes` among the
+    facts of the generated controller.
 
     Raises
     ------
@@ -99,7 +107,8 @@ def controller_spec(board: Board, *, model: bool = False) -> ControllerSpec:
     memory = board.memory
     spec = ControllerSpec(kind=memory.kind, module=memory.module, data_bits=memory.data_bits,
                           clk_hz=board.clk_hz, rate=memory.rate, model=model,
-                          options=dict(memory.options))
+                          options={**memory.options,
+                                   **({"model_rows": _MODEL_ROWS} if model else {})})
     if memory.clock_hz != spec.dram_hz:
         raise HeadraceError(f"board {board.name}: its DRAM runs at {memory.clock_hz} Hz, but "
                             f"{memory.rate} of its clock of {board.clk_hz} Hz makes "

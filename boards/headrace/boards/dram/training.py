@@ -4,11 +4,20 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from headrace.sw.errors import HeadraceError
 
+from ..catalogue import Board
+from .generated import generate_controller
+from .spec import controller_spec
 
-__all__ = ["Ddr3Host", "Lane"]
+
+if TYPE_CHECKING:
+    from headrace.sw.links.board import BoardDevice
+
+
+__all__ = ["Ddr3Host", "Lane", "start_memory"]
 
 
 #: Bits of a command of a phase, and of the pins that all phases share.
@@ -149,6 +158,35 @@ class Ddr3Host:
                      << 32 * word for word in range(bits // 32)) for phase in phases]
         return bool(seen >> lane & 1) and all(
             (one ^ other) & mask == 0 for one, other in zip(found, patterns))
+
+
+def start_memory(board: Board, *, model: bool = False,
+                 sleep: Callable[[float], None] = time.sleep
+                 ) -> "Callable[[BoardDevice], None] | None":
+    """What the driver does when the board says that its memory is not ready, or None for nothing.
+
+    Parameters
+    ----------
+    board : Board
+    model : bool
+        The controller has LiteDRAM's model of PHY and chip, whose reads need no training.
+    sleep : callable
+        Wait for so many seconds.
+
+    Raises
+    ------
+    HeadraceError
+        LiteDRAM is not installed; its generator knows the registers.
+    """
+    if board.memory.kind != "DDR3":
+        return None
+    facts = generate_controller(controller_spec(board, model=model)).facts
+
+    def start(device: "BoardDevice") -> None:
+        host = Ddr3Host(facts, board.clk_hz, device.read_dram, device.write_dram, sleep)
+        host.prepare(train=not model)
+
+    return start
 
 
 def _longest(works: list[bool]) -> tuple[int, int]:

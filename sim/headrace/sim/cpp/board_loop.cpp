@@ -112,6 +112,7 @@ public:
     uint64_t received() const { return in_.size(); }
     // Bytes that have not left yet; the one on the wire counts.
     uint64_t unsent() const { return out_.size() - sent_ + (bits_left_ != 0); }
+    uint64_t cycles() const { return cycles_; }
     int ready() const { return get_ready(top_, 0); }
     void memory_ready(bool ready) {
         set_memory_ready(top_, ready, 0);
@@ -166,6 +167,7 @@ private:
         eval();
     }
     void edge() {
+        cycles_++;
         top_.clk = 1;
         const bool fast = set_fast(top_, true, 0);
         eval();
@@ -192,7 +194,7 @@ private:
     Vtop top_;
     const unsigned divisor_;
     std::vector<uint8_t> out_, in_;
-    uint64_t sent_ = 0;
+    uint64_t sent_ = 0, cycles_ = 0;
     unsigned shift_ = 0, bits_left_ = 0, wait_ = 0;
     unsigned sample_ = 0, bit_ = 0, byte_ = 0;
 #if VM_TRACE
@@ -221,6 +223,7 @@ HEADRACE_API uint64_t headrace_board_take(Board* board, uint8_t* data, uint64_t 
 HEADRACE_API uint64_t headrace_board_received(Board* board) { return board->received(); }
 HEADRACE_API uint64_t headrace_board_unsent(Board* board) { return board->unsent(); }
 HEADRACE_API int headrace_board_ready(Board* board) { return board->ready(); }
+HEADRACE_API uint64_t headrace_board_cycles(Board* board) { return board->cycles(); }
 HEADRACE_API void headrace_board_memory_ready(Board* board, int ready) {
     board->memory_ready(ready != 0);
 }

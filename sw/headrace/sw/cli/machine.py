@@ -126,11 +126,7 @@ def _simulated_board(name: str, image: Image, activity: bool, notes: Console | N
                             f"fewer bits (--quant) make it smaller")
     console = notes or Console(quiet=True)
 
-    def upload(done: int, total: int) -> None:
-        console.print(f"uploaded {done:,} of {total:,} bytes over the simulated UART",
-                      style="dim", highlight=False, end="\r" if console.is_terminal else "\n")
-
-    device = SimulatedBoard(board, board.fit(image.config), upload=upload)
+    device = SimulatedBoard(board, board.fit(image.config), upload=UploadBar(console, "upload"))
     with console.status(f"building the simulator of board {name}, once for this configuration"):
         device.build()
     return device

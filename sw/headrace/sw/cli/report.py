@@ -103,15 +103,19 @@ def print_report(report: dict[str, Any], config: Config, console: Console) -> No
             table.add_row(engine, cause, f"{count:,}", _percent(count / totals["cycles"]))
         console.print()
         console.print(table)
+        speed = report["simulated_hz"]
+        of, source = (("the assumed clock", " (simulated, not measured on a board)") if speed
+                      else ("a clock", " (cycles as the device counts them)"))
         first = f"first token after {report['ttft_cycles']:,} cycles"
         if report["tpot_cycles"]:
             first += (f", then one every {report['tpot_cycles']:,.0f} cycles: "
-                      f"{clock / report['tpot_cycles']:,.1f} tokens/s at the assumed clock of "
-                      f"{clock / 1e6:g} MHz (simulated, not measured on a board)")
+                      f"{clock / report['tpot_cycles']:,.1f} tokens/s at {of} of "
+                      f"{clock / 1e6:g} MHz{source}")
         console.print()
         console.print(first, highlight=False)
-        console.print(f"simulated {totals['cycles']:,} cycles at "
-                      f"{report['simulated_hz'] / 1e3:,.0f} kHz", highlight=False)
+        if speed:
+            console.print(f"simulated {totals['cycles']:,} cycles at {speed / 1e3:,.0f} kHz",
+                          highlight=False)
     else:
         seconds = report["wall_seconds"]
         console.print(f"{len(report['tokens'])} tokens in {seconds:.2f} s on the golden machine",

@@ -351,7 +351,7 @@ class Session:
         With a `trace` of them, layers and operations have cycles, too.
         """
         spans = self.statistics.spans
-        return {"check": self.verdict, "clock_hz": self.image.config.clk_hz,
+        return {"check": self.verdict, "clock_hz": self.device.clk_hz or self.image.config.clk_hz,
                 "stream_waste": self.image.stream_waste,
                 **self.statistics.report(),
                 "locality": locality(self.image, spans, trace.charged if trace else None),

@@ -13,6 +13,7 @@ from headrace.hw.link.map import (
     BOARD_ID,
     BOARD_REGISTERS,
     BOARD_VERSION,
+    DRAM,
     OPERATIONS,
     WINDOW,
     board_address,
@@ -76,6 +77,8 @@ class BoardDevice(PolledDevice):
         Configuration that the board must have.
     upload : callable, optional
         Called during a large write with the bytes done and the bytes in all.
+    start_memory : callable, optional
+        Called with this device where memory is not ready: boards with DDR3 wait for the host.
 
     Attributes
     ----------
@@ -88,8 +91,10 @@ class BoardDevice(PolledDevice):
     """
 
     def __init__(self, bus: Bus, *, fingerprint: int | None = None,
-                 upload: Callable[[int, int], None] | None = None):
+                 upload: Callable[[int, int], None] | None = None,
+                 start_memory: "Callable[[BoardDevice], None] | None" = None):
         super().__init__(fingerprint)
+        self._start_memory = start_memory
         self.bus, self.name, self._upload = bus, bus.label, upload
         self.clk_hz = self.uart_baud = self.sent_bytes = self.faults = 0
 
@@ -99,7 +104,6 @@ class BoardDevice(PolledDevice):
         self.sent_bytes = self.faults = 0
         self.bus.open()
         try:
-            self.bus.resync()
             self._identify_board()
             self._await_memory()
             self.identify()
@@ -111,7 +115,13 @@ class BoardDevice(PolledDevice):
         self.bus.close()
 
     def _identify_board(self) -> None:
-        found, version = self._words(board_address("id"), 2)
+        # A board may be in the midst of what an earlier session asked of it.
+        found = version = 0
+        for turn in range(_ATTEMPTS):
+            self.bus.resync(4 ** turn)
+            found, version = self._words(board_address("id"), 2)
+            if found == BOARD_ID:
+                break
         if found != BOARD_ID:
             raise HeadraceError(f"{self.name}: the board's register id reads {found:#010x}: "
                                 f"expected {BOARD_ID:#010x}. Another bitstream is loaded, or "
@@ -124,12 +134,15 @@ class BoardDevice(PolledDevice):
         self.memory_bytes = kib << 10
 
     def _await_memory(self) -> None:
+        if self._start_memory is not None and not self.board_bits("status", "memory_ready"):
+            self._start_memory(self)
         end = time.monotonic() + _MEMORY_READY
         while not self.board_bits("status", "memory_ready"):
             if time.monotonic() > end:
                 raise HeadraceError(f"{self.name}: memory was not ready within {_MEMORY_READY:g} "
                                     f"s: {self.board_text()}. The DRAM controller does not start: "
-                                    f"reset the board, or load its bitstream again")
+                                    f"reset the board, or load its bitstream again; a board with "
+                                    f"DDR3 is started by the host, with board=NAME in the URL")
             time.sleep(0.02)
 
     # Words.
@@ -140,7 +153,7 @@ class BoardDevice(PolledDevice):
         for turn in range(_ATTEMPTS):
             if turn:
                 self.faults += 1
-                self.bus.resync()
+                self.bus.resync(4 ** (turn - 1))
             try:
                 found = attempt()
                 if found is not None:
@@ -171,6 +184,15 @@ class BoardDevice(PolledDevice):
         """Read a register of the board."""
         return self._again(lambda: self.bus.read(board_address(name)),
                            f"a read of register {name} of the board")[0]
+
+    def read_dram(self, addr: int) -> int:
+        """Read a register of the DRAM controller."""
+        return self._again(lambda: self.bus.read(DRAM.base + addr),
+                           f"a read of the DRAM controller at {addr:#06x}")[0]
+
+    def write_dram(self, addr: int, value: int) -> None:
+        """Write a register of the DRAM controller."""
+        self.bus.write(DRAM.base + addr, [value])
 
     def board_bits(self, register: str, name: str) -> int:
         """Read one field of a register of the board."""

@@ -61,5 +61,8 @@ class Bus(ABC):
     def write(self, addr: int, words: Sequence[int]) -> None:
         """Write words to `addr` and behind it, without waiting for them to arrive."""
 
-    def resync(self) -> None:   # noqa: B027 (most links lose nothing)
-        """Agree with the far side again after an answer was missing or wrong."""
+    def resync(self, patience: float = 1) -> None:   # noqa: B027 (most links lose nothing)
+        """Agree with the far side again after an answer was missing or wrong.
+
+        Where that did not help, more `patience` may.
+        """

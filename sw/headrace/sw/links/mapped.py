@@ -133,6 +133,8 @@ class DevmemWindow:
         self._control, self._size, self._file = control, size, file
         self._control_file = control_file
         self._maps: list[mmap.mmap] = []
+        self.registers: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self.memory: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
     def _map(self, file: str, begin: int, size: int) -> mmap.mmap:
         try:
@@ -159,7 +161,7 @@ class DevmemWindow:
 
     def close(self) -> None:
         # The arrays hold the mappings; without them these can be closed.
-        self.registers = self.memory = np.zeros(0, np.uint32)      # type: ignore[assignment]
+        self.registers, self.memory = np.zeros(0, np.uint32), np.zeros(0, np.uint8)
         maps, self._maps = self._maps, []
         for each in maps:
             each.close()
@@ -188,6 +190,9 @@ class PynqWindow:
         self.label, self._bitstream, self._size, self._ip = (f"pynq://{bitstream}", bitstream,
                                                              size, ip)
         self._buffer: Any = None
+        self.memory_base = 0
+        self.registers: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self.memory: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
     def open(self) -> None:
         if self._buffer is not None:
@@ -210,7 +215,7 @@ class PynqWindow:
 
     def close(self) -> None:
         if self._buffer is not None:
-            self.registers = self.memory = np.zeros(0, np.uint32)  # type: ignore[assignment]
+            self.registers, self.memory = np.zeros(0, np.uint32), np.zeros(0, np.uint8)
             self._buffer.freebuffer()
             self._buffer = None
 

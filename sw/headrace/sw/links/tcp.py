@@ -109,11 +109,11 @@ class TcpBus(Bus):
             self._exchange(Record(base=addr + 4 * at, words=part),
                            f"a write of {len(part)} words at {addr + 4 * at:#010x}")
 
-    def resync(self) -> None:
+    def resync(self, patience: float = 1) -> None:
         """Drop what comes late; a broken connection is made anew."""
         if self._socket is None:
             self.open()
-        while select.select([self._open], [], [], 0.5)[0]:
+        while select.select([self._open], [], [], 0.2 * patience)[0]:
             try:
                 if not self._open.recv(1 << 16):
                     self.close()

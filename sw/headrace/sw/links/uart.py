@@ -148,9 +148,9 @@ class UartBus(Bus):
             self._send(write_command(addr + 4 * at, part),
                        f"a write of {len(part)} words at {addr + 4 * at:#010x}")
 
-    def resync(self) -> None:
+    def resync(self, patience: float = 1) -> None:
         # The board forgets an unfinished command when nothing comes, and then answers no more.
-        quiet = 1.5 * TIMEOUT_SECONDS + 10 * self._sent / self.baud
+        quiet = 1.5 * patience * TIMEOUT_SECONDS + 10 * self._sent / self.baud
         self._sent = 0
         end = time.monotonic() + 20 * quiet
         while True:

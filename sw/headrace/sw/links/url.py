@@ -24,7 +24,7 @@ LINKS = {
 }
 
 #: Options of each scheme.
-_OPTIONS = {"uart": {"baud", "timeout"}, "tcp": {"timeout"},
+_OPTIONS = {"uart": {"baud", "timeout", "board"}, "tcp": {"timeout", "board"},
             "devmem": {"control", "memory", "size", "file", "control_file"},
             "pynq": {"ip", "size"}}
 
@@ -116,12 +116,13 @@ def link_device(url: str, *, fingerprint: int | None = None, memory_bytes: int |
         if baud < 1:
             raise HeadraceError(f"{url}: baud={baud}: expected bits per second")
         return BoardDevice(UartBus(link.path, baud, link.timeout or 1.0), fingerprint=fingerprint,
-                           upload=upload)
+                           upload=upload, start_memory=_start_memory(link))
     if link.scheme == "tcp":
         if not link.host:
             raise HeadraceError(f"{url}: no host: expected {LINKS['tcp']}")
         bus = TcpBus(link.host, link.port or PORT, link.timeout or 10.0)
-        return BoardDevice(bus, fingerprint=fingerprint, upload=upload)
+        return BoardDevice(bus, fingerprint=fingerprint, upload=upload,
+                           start_memory=_start_memory(link))
     if link.scheme == "devmem":
         return MappedDevice(_devmem(link), fingerprint=fingerprint)
     if not link.path:
@@ -129,6 +130,15 @@ def link_device(url: str, *, fingerprint: int | None = None, memory_bytes: int |
     size = link.number("size", memory_bytes or 64 << 20)
     window = PynqWindow(link.path, -(-size // 4096) * 4096, link.options.get("ip", "headrace_0"))
     return MappedDevice(window, fingerprint=fingerprint)
+
+
+def _start_memory(link: Link) -> Callable[[BoardDevice], None] | None:
+    """What starts the memory of the board that the URL names, where the host has to."""
+    if "board" not in link.options:
+        return None
+    from headrace.boards.catalogue import find_board
+    from headrace.boards.dram.training import start_memory
+    return start_memory(find_board(link.options["board"]))
 
 
 def _devmem(link: Link) -> DevmemWindow:
