@@ -39,8 +39,8 @@ def core_verilog(config: Config, memory_bytes: int, fill: str | int | None = Non
     def write(work):
         from amaranth.back import verilog
 
+        from headrace.hw.emission import fill_memories
         from headrace.hw.link.core import BoardCore
-        from headrace.hw.verilog import fill_memories
 
         core = BoardCore(config, clk_hz=CLK_HZ, uart_baud=CLK_HZ // BIT_CYCLES,
                          memory_bytes=memory_bytes, dram_control=False)
