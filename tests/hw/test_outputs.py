@@ -315,14 +315,3 @@ def test_command_writes_all_files_and_they_fit_together(monkeypatch, tmp_path, c
             [compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
              "-fsyntax-only", "main.c", "headrace_driver.c", "headrace_image.c"],
             cwd=tmp_path, check=True, timeout=60)
-
-
-@pytest.mark.parametrize("base, text", [
-    ("0x100", "expected a multiple of 4096"), ("-4096", "expected a multiple of 4096 below 2**32"),
-    ("here", "expected an address")])
-def test_bad_base(base, text, tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["verilog", "-o", str(tmp_path), f"--base={base}"])
-    assert ended.value.code == 2
-    assert text in " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert not list(tmp_path.iterdir())
