@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.hw.config import KV_BLOCK
 from headrace.hw.isa import Format, Op, encode
-from headrace.sw.numerics import add, as_bits, from_fp16, from_int, mul
+from headrace.sw.numerics import add, as_bits, from_fp16, from_int, low_scale, mul
 
 
 ONE = np.float32(1)
@@ -128,15 +128,21 @@ def pack_weights(config, w, w_scale, w_min, fmt):
 
 
 def add_matmul(traffic, config, *, q, act_scale, w, w_scale, w_min, group, fmt, a_base, s_base,
-               last_only, positions, position=0, wait_a=1):
-    """Append a MATMUL of `q[s, k]`, `w[k, n]`, `w_scale[g, n]`; a rest of columns is narrow."""
+               last_only, positions, position=0, wait_a=1, q_low=None):
+    """Append a MATMUL of `q[s, k]`, `w[k, n]`, `w_scale[g, n]`; a rest of columns is narrow.
+
+    With `q_low[s, k]` the activations have 16 bits, and `q` is their high halves.
+    """
     streams, k = q.shape
     cols = config.cols
     last = w.shape[1] % cols
     narrow = config.sub_select(last) if last else 0
     groups, tiles = k // group, -(-w.shape[1] // cols)
     a_stride, s_stride = k // config.lanes, groups
-    writes = (activation_writes(config, q, a_base, a_stride),
+    halves = [q] if q_low is None else [q, q_low]
+    writes = ([write for index, half in enumerate(halves)
+               for write in activation_writes(config, half, a_base + index * a_stride,
+                                              len(halves) * a_stride)],
               scale_writes(act_scale, s_base, s_stride))
     words = []
     for tile in range(tiles):
@@ -146,17 +152,19 @@ def add_matmul(traffic, config, *, q, act_scale, w, w_scale, w_min, group, fmt, 
             rows = slice(g * group, (g + 1) * group)
             affine = w_min[g, n] if fmt == Format.W4A else None
             words += pack_weights(config, w[rows, n], w_scale[g, n], affine, fmt)
-            acc = accumulate(acc, q[:, rows], act_scale[:, g], w[rows, n], from_fp16(w_scale[g, n]),
-                             w_min=None if affine is None else from_fp16(affine))
+            for half, scale in zip(halves, (act_scale, low_scale(act_scale))):
+                acc = accumulate(acc, half[:, rows], scale[:, g], w[rows, n],
+                                 from_fp16(w_scale[g, n]),
+                                 w_min=None if affine is None else from_fp16(affine))
         traffic.results += [(word, int(as_bits(ONE))) for word in lane_words(config, acc)]
     code = encode(Op.MATMUL, wait_a=wait_a, last_only=last_only, group16=group // 16, fmt=int(fmt),
-                  narrow=narrow,
+                  narrow=narrow, halves=len(halves) - 1,
                   k_groups=groups, a_base=a_base, a_stride=a_stride, s_base=s_base,
                   s_stride=s_stride, addr=0, words=len(words), tiles=tiles)
     traffic.commands.append((code, position, positions))
     traffic.activations.append(writes)
     traffic.weights += words
-    sets = -(-streams // config.rows)
+    sets = -(-streams // config.rows) * len(halves)
     traffic.macs += streams * k * w.shape[1]
     traffic.busy += sets * (k * (tiles - (last > 0)) + (k // config.fold(last) if last else 0))
     traffic.scale_bytes += (groups * (2 * tiles - (last > 0)) * config.stride
@@ -241,7 +249,7 @@ def add_attn(traffic, config, *, q, act_scale, k, v, p, factors, position, posit
         stream_v(*place)
 
     code = encode(Op.ATTN, wait_a=1, v_select=config.sub_select(vn), v_tiles=hd // vn, pitch=0,
-                  window=window,
+                  window=window, halves=0,
                   a_base=a_base, a_stride=a_stride, s_base=s_base, s_stride=s_stride, addr=0,
                   heads=heads, n_rep=n_rep, head_dim=hd, scale=int(as_bits(scale)))
     traffic.commands.append((code, position, positions))

@@ -46,7 +46,7 @@ class Maker:
         return self.rng.integers(low, high + 1, shape)
 
     def matmul(self, *, positions, groups=2, tiles=2, group=32, fmt=Format.W8, last_only=0,
-               extreme=False, same=False, wild=False, last=0):
+               extreme=False, same=False, wild=False, last=0, halves=False):
         """A MATMUL; `same` makes every product as large as it can be, of one sign; `last` is the
         width of a narrow tile behind the full ones."""
         config = self.config
@@ -57,11 +57,13 @@ class Maker:
         w = self.ints(low, high, k, n, extreme=extreme)
         if same:
             q[:], w[:] = -127, low
+        q_low = self.ints(-128, 127, streams, k, extreme=extreme) if halves else None
         add_matmul(
             self.traffic, config, q=q, act_scale=self.floats(streams, groups), w=w,
             w_scale=self.scales(groups, n, wild=wild), w_min=self.scales(groups, n, wild=wild),
-            group=group, fmt=fmt, last_only=last_only, positions=positions,
-            **self._place(-(-streams // config.rows) * k // config.lanes, streams * groups))
+            group=group, fmt=fmt, last_only=last_only, positions=positions, q_low=q_low,
+            **self._place((1 + halves) * -(-streams // config.rows) * k // config.lanes,
+                          streams * groups))
         return self
 
     def attn(self, *, positions, n_rep, heads, head_dim, position, extreme=False, window=0):
@@ -106,6 +108,13 @@ def make(config, name, seed):
             maker.matmul(positions=min(rows + 1, most), groups=2, fmt=fmt)
         maker.matmul(positions=min(rows, most), group=cap, groups=1, same=True, fmt=Format.W4A)
         maker.matmul(positions=min(rows, most), group=16, groups=3, fmt=Format.W4, extreme=True)
+    elif name == "halves":
+        for fmt in Format:
+            maker.matmul(positions=1, groups=3, fmt=fmt, halves=True)
+            maker.matmul(positions=min(rows + 1, most), groups=2, fmt=fmt, tiles=1)
+            maker.matmul(positions=most, groups=2, group=16, fmt=fmt, tiles=1, halves=True,
+                         extreme=True)
+        maker.matmul(positions=min(2, most), last_only=1, groups=1, tiles=1, halves=True, wild=True)
     elif name == "attention":
         # A tile of K has few tokens on a narrow array: short heads keep the benches short.
         dims = [d for d in ((16, 32, 48, 64) if config.cols >= 8 else (16, 48))

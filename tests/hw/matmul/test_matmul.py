@@ -73,7 +73,8 @@ def run(name, scenario, *, seed=1, stall=0.0, ahead=1, head_start=0, occupancy=0
 
 
 @pytest.mark.parametrize("name, scenario, stall", [
-    ("3x5", "matmul", 0.3), ("3x5", "int4", 0.0), ("3x5", "attention", 0.4),
+    ("3x5", "matmul", 0.3), ("3x5", "int4", 0.0), ("3x5", "halves", 0.2),
+    ("4x8", "halves", 0.0), ("3x5", "attention", 0.4),
     ("4x8", "matmul", 0.0), ("4x8", "attention", 0.2), ("5x3", "lead", 0.4), ("5x3", "lead", 0.0),
     ("1x1", "matmul", 0.5), ("1x1", "int4", 0.3),
     ("4x8", "window", 0.2), ("3x5", "window", 0.0), ("4x8", "narrow", 0.3),
@@ -85,7 +86,8 @@ def test_bit_exact(name, scenario, stall):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("scenario", ["matmul", "int4", "attention", "lead", "narrow", "window"])
+@pytest.mark.parametrize("scenario", ["matmul", "int4", "halves", "attention", "lead", "narrow",
+                                      "window"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_bit_exact_on_every_size(name, scenario, stall):
     run(name, scenario, stall=stall, seed=2)

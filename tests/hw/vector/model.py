@@ -115,13 +115,15 @@ class VectorModel:
 
     def quantise(self, y, group, stream, a_base, s_base):
         config = self.config
-        q, scale = n.quantise(y, group)
-        word = a_base + stream // config.rows * self.f.a_stride
-        rows = q.reshape(-1, config.lanes)
-        self.a[word + self.a_offset:word + self.a_offset + len(rows), stream % config.rows] = rows
+        *halves, scale = (n.quantise16 if self.f.act16 else n.quantise)(y, group)
+        for half, q in enumerate(halves):
+            word = a_base + (len(halves) * (stream // config.rows) + half) * self.f.a_stride
+            word += self.a_offset
+            rows = q.reshape(-1, config.lanes)
+            self.a[word:word + len(rows), stream % config.rows] = rows
+            self.a_count += len(rows)
         at = s_base + stream * self.f.s_stride + self.s_offset
         self.s[at:at + len(scale)] = n.as_bits(scale)
-        self.a_count += len(rows)
         self.s_count += len(scale)
         self.a_offset += len(rows)
         self.s_offset += len(scale)
@@ -178,7 +180,8 @@ class VectorModel:
         f = self.f
         streams = self.positions * f.n_rep
         for j in range(f.heads):
-            a_base = f.a_base + j * -(-streams // self.config.rows) * f.a_stride
+            sets = -(-streams // self.config.rows) * (1 + f.act16)
+            a_base = f.a_base + j * sets * f.a_stride
             s_base = f.s_base + j * streams * f.s_stride
             for stream in range(streams):
                 p, h = divmod(stream, f.n_rep)
@@ -326,8 +329,8 @@ def fill(model):
     keep, model.extreme = model.extreme, 0.6
     tiles = config.x_words * config.lanes // config.cols
     model.run(Op.STORE, last_only=0, limit=tiles * config.cols, x_base=0, x_stride=0, tiles=tiles)
-    model.run(Op.NORM, post_a=0, last_only=0, group16=1, dim=min(config.table_elems, 64), x_base=0,
-              x_stride=0, a_base=0, a_stride=1, s_base=0, s_stride=1, table=0, **FP)
+    model.run(Op.NORM, act16=0, post_a=0, last_only=0, group16=1,
+              dim=min(config.table_elems, 64), x_base=0, x_stride=0, a_base=0, a_stride=1, s_base=0, s_stride=1, table=0, **FP)
     model.extreme = keep
 
 
@@ -366,7 +369,8 @@ def layer(model, *, positions, position, heads, n_rep, head_dim, dim, ffn, last=
 
         run(Op.EMBED, dim=dim, pitch=dim // 16 + 1, addr=int(rng.integers(0, 1 << 30)),
             tokens=int(rng.integers(0, 1 << 30)), **x)
-        run(Op.NORM, post_a=1, last_only=0, group16=group16, dim=dim, table=table, **x, **a, **FP)
+        run(Op.NORM, act16=0, post_a=1, last_only=0, group16=group16, dim=dim, table=table, **x,
+            **a, **FP)
         run(Op.STORE, last_only=0, limit=qkv, tiles=tiles(qkv), **y)
         # Queries and keys as one, in their place; then onto the residual stream.
         run(Op.RMS, accumulate=0, dim=head_dim, y_base=y["x_base"], vectors=heads * (n_rep + 1),
@@ -376,18 +380,21 @@ def layer(model, *, positions, position, heads, n_rep, head_dim, dim, ffn, last=
                 y_base=x["x_base"], vectors=1, table_base=0, table=table, **FP)
         run(Op.APPEND, pitch=int(rng.integers(1, 1 << 16)), addr=int(rng.integers(0, 1 << 24)),
             table=table, **v, **kv, **hd)
-        run(Op.ROPE, post_a=1, **y, **a, **hd)
+        run(Op.ROPE, act16=0, post_a=1, **y, **a, **hd)
         run(Op.ATTN_OUT, **v, **y, **hd)
         flag = int(last)
-        run(Op.QUANT, post_a=1, last_only=flag, group16=2 if attn % 32 == 0 else 1, dim=attn,
-            **y, **a)
+        run(Op.QUANT, act16=0, post_a=1, last_only=flag, group16=2 if attn % 32 == 0 else 1,
+            dim=attn, **y, **a)
         run(Op.ADD, last_only=flag, limit=dim, tiles=tiles(dim), **x)
-        run(Op.NORM, post_a=1, last_only=flag, group16=group16, dim=dim, table=table, **x, **a,
-            **FP)
+        run(Op.NORM, act16=0, post_a=1, last_only=flag, group16=group16, dim=dim, table=table, **x,
+            **a, **FP)
         run(Op.GLU, last_only=flag, gelu=index % 2, limit=ffn, tiles=2 * tiles(ffn), **y)
-        run(Op.QUANT, post_a=1, last_only=flag, group16=2, dim=-(-ffn // 32) * 32, **y, **a)
+        run(Op.QUANT, act16=0, post_a=1, last_only=flag, group16=2, dim=-(-ffn // 32) * 32, **y,
+            **a)
         run(Op.ADD, last_only=flag, limit=dim, tiles=tiles(dim), **x)
-        run(Op.NORM, post_a=0, last_only=1, group16=group16, dim=dim, table=table, **x, **a, **FP)
+        room = a["a_base"] + 2 * a["a_stride"] <= config.a_words
+        run(Op.NORM, act16=int(room), post_a=0, last_only=1, group16=group16, dim=dim, table=table,
+            **x, **a, **FP)
         limit = 2 * tile + 3
         run(Op.LOGITS, limit=limit, addr=int(rng.integers(0, 1 << 32)), tiles=tiles(limit),
             tokens=int(rng.integers(0, 1 << 30)))
@@ -439,17 +446,17 @@ def special(model):
         flag = index % 2
         model.run(Op.STORE, last_only=0, limit=columns, tiles=tiles, **x, **scalars)
         for group16 in range(1, config.group // 16 + 1):
-            model.run(Op.QUANT, post_a=1, last_only=flag, group16=group16, dim=32 * group16, **x,
-                      **a, **scalars)
+            model.run(Op.QUANT, act16=0, post_a=1, last_only=flag, group16=group16,
+                      dim=32 * group16, **x, **a, **scalars)
         model.run(Op.APPEND, pitch=5, addr=7, table=0, **v, **x, **hds, **scalars)
         model.source = None
-        model.run(Op.NORM, post_a=1, last_only=0, group16=1, dim=hd, table=0, **x, **a, **FP,
-                  **scalars)
+        model.run(Op.NORM, act16=0, post_a=1, last_only=0, group16=1, dim=hd, table=0, **x, **a,
+                  **FP, **scalars)
         for accumulate in (0, 1):
             model.run(Op.RMS, accumulate=accumulate, dim=hd, y_base=x["x_base"] + 2 * hd // lanes,
                       vectors=2, table_base=1, table=0, **x, **FP, **scalars)
         model.run(Op.APPEND, pitch=3, addr=2, table=0, **v, **x, **hds, **scalars)
-        model.run(Op.ROPE, post_a=0, **x, **a, **hds, **scalars)
+        model.run(Op.ROPE, act16=0, post_a=0, **x, **a, **hds, **scalars)
         model.source = source
         model.run(Op.ADD, last_only=flag, limit=columns, tiles=tiles, **x, **scalars)
         # A last tile of one word; the only one, and behind a full one.

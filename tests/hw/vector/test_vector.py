@@ -69,7 +69,7 @@ def cycles_of_loop(config, vector, op, positions, fields):
     if op in (Op.STORE, Op.ADD, Op.GLU):
         words = config.col_words * turns
         gap = max(0, Datapath.hazard - words) * (fields["tiles"] // 2) if op == Op.GLU else 0
-        fixed = {Op.STORE: 7, Op.ADD: 9, Op.GLU: 30}[op]
+        fixed = {Op.STORE: 7, Op.ADD: 10, Op.GLU: 30}[op]
         if fields.get("gelu"):
             pace = Lanes.gelu_cycles
             return (fields["tiles"] * words * pace + gap * pace + seek + fixed + pace
@@ -87,7 +87,8 @@ def cycles_of_loop(config, vector, op, positions, fields):
     reducer, found = vector.datapath.reducer, vector.quantiser.latency
     if op in (Op.NORM, Op.QUANT):
         words, group = fields["dim"] // lanes, fields["group16"] * 16 // lanes
-        row = words + 1
+        # Both halves of 16 bits are written one after the other.
+        row = words + 1 + words * fields["act16"]
         fixed = 2 + group + found + Lanes.store_stage
         if op == Op.NORM:
             row += (fields["dim"] // 16 * reducer.turn_cycles + Lanes.mul_stage
