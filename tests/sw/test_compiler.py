@@ -319,7 +319,7 @@ def _header(path, change):
     (lambda path: path.write_bytes(path.read_bytes()[:20]), "truncated, 20 of"),
     (lambda path: path.write_bytes(path.read_bytes()[:-5] + b"\x55\xaa\x55\xaa\x55"),
      "its checksum is wrong"),
-    (lambda path: _header(path, lambda h: h.update(file_version=9)), "file version 9: expected 2"),
+    (lambda path: _header(path, lambda h: h.update(file_version=9)), "file version 9: expected 3"),
     (lambda path: _header(path, lambda h: h.update(isa_version=0x20000)),
      "instruction set version 0x20000"),
     (lambda path: _header(path, lambda h: h["config"].update(rows=2)),
@@ -344,5 +344,5 @@ def test_image_of_the_first_version_is_named(tmp_path):
     path = tmp_path / "image"
     header = b'{"file_version": 1}'
     path.write_bytes(b"HEADRACE IMAGE\n" + len(header).to_bytes(8, "little") + header + bytes(99))
-    with pytest.raises(HeadraceError, match="file version 1: expected 2"):
+    with pytest.raises(HeadraceError, match="file version 1: expected 3"):
         load_image(path)

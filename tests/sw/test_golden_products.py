@@ -52,7 +52,7 @@ def test_extreme_scales(exponent, affine):
     act[0, 0] = np.ldexp(1.0, exponent)
     act[3, 1] = 0
     expected = _literal(x, act, weights)
-    assert np.array_equal(as_bits(matmul._product(x, act, weights)), as_bits(expected))
+    assert np.array_equal(as_bits(matmul._product(x, act, weights, x.shape[1])), as_bits(expected))
     assert len(np.unique(expected)) > 5
 
 
@@ -69,7 +69,7 @@ def test_infinities_and_nans(exponent):
     act = np.ldexp(1 + rng.random((groups, streams)), exponent).astype(np.float32)
     act[1, 1], act[2, 2] = np.inf, from_bits(FP32.canonical_nan)
     act[3, 0] = np.finfo(np.float32).max
-    found = matmul._product(x, act, weights)
+    found = matmul._product(x, act, weights, x.shape[1])
     assert np.array_equal(as_bits(found), as_bits(_literal(x, act, weights)))
     nans = np.isnan(found)
     assert 0 < nans.sum() < found.size and np.isinf(found).any()
@@ -84,8 +84,28 @@ def test_direct_way_is_taken_exactly_where_nothing_is_subnormal(monkeypatch):
     monkeypatch.setattr(matmul, "_direct", lambda *args: taken.append("direct"))
     monkeypatch.setattr(matmul, "_flushing", lambda *args: taken.append("flushing") or 0)
     for scale in (2.0 ** -78, np.nextafter(np.float32(2.0 ** -78), np.float32(0)), 0):
-        matmul._product(x, np.full((2, 1), scale, np.float32), weights)
+        matmul._product(x, np.full((2, 1), scale, np.float32), weights, 1)
     assert taken == ["direct", "flushing", "direct"]
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("exponent", [0, -120])
+def test_halves_are_groups_of_their_own(exponent, affine):
+    """High and low halves give what they give one behind the other, group by group."""
+    rng = np.random.default_rng(11)
+    groups, streams, columns = 3, 4, 70
+    scales = _fp16(rng, (groups, columns), 1, 0x7bff)
+    parts = [scales, scales[::-1].copy()] if affine else [scales]
+    halves = rng.integers(-128, 128, (groups, 2, streams, 32)).astype(np.float32)
+    act = np.ldexp(1 + rng.random((groups, 2, streams)), exponent).astype(np.float32)
+    found = matmul._product(halves.reshape(groups, -1, 32), act.reshape(groups, -1),
+                            _matrix(np.random.default_rng(2), groups, columns, *parts), streams)
+    twice = _matrix(np.random.default_rng(2), groups, columns, *parts)
+    twice.q, twice.scales = np.repeat(twice.q, 2, axis=0), np.repeat(twice.scales, 2, axis=0)
+    if affine:
+        twice.minima = np.repeat(twice.minima, 2, axis=0)
+    expected = _literal(halves.reshape(-1, streams, 32), act.reshape(-1, streams), twice)
+    assert np.array_equal(as_bits(found), as_bits(expected))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -97,10 +117,10 @@ def test_same_bits_in_any_number_of_threads(count, monkeypatch):
     expected = _literal(x, act, weights)
     monkeypatch.setattr(matmul, "workers", lambda: count)
     monkeypatch.setattr(parallel, "workers", lambda: count)
-    assert np.array_equal(as_bits(matmul._product(x, act, weights)), as_bits(expected))
+    assert np.array_equal(as_bits(matmul._product(x, act, weights, x.shape[1])), as_bits(expected))
     monkeypatch.setattr(matmul, "_WEIGHTS", 3000)
     monkeypatch.setattr(matmul, "_TERMS", 700)
-    assert np.array_equal(as_bits(matmul._product(x, act, weights)), as_bits(expected))
+    assert np.array_equal(as_bits(matmul._product(x, act, weights, x.shape[1])), as_bits(expected))
 
 
 def test_errors_of_threads_are_seen():
@@ -120,5 +140,5 @@ def test_matrices_of_one_scale(bits):
     for exponent in (0, -78, -79, -126):
         act = np.full((2, 3), np.ldexp(1.0, exponent), np.float32)
         act[1, 2] = 0
-        assert np.array_equal(as_bits(matmul._product(x, act, weights)),
+        assert np.array_equal(as_bits(matmul._product(x, act, weights, x.shape[1])),
                               as_bits(_literal(x, act, weights)))

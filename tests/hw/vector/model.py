@@ -330,7 +330,8 @@ def fill(model):
     tiles = config.x_words * config.lanes // config.cols
     model.run(Op.STORE, last_only=0, limit=tiles * config.cols, x_base=0, x_stride=0, tiles=tiles)
     model.run(Op.NORM, act16=0, post_a=0, last_only=0, group16=1,
-              dim=min(config.table_elems, 64), x_base=0, x_stride=0, a_base=0, a_stride=1, s_base=0, s_stride=1, table=0, **FP)
+              dim=min(config.table_elems, 64), x_base=0, x_stride=0, a_base=0, a_stride=1,
+              s_base=0, s_stride=1, table=0, **FP)
     model.extreme = keep
 
 
