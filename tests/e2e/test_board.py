@@ -35,7 +35,10 @@ def full_rate(board):
     return dataclasses.replace(board, memory=memory)
 
 
-@pytest.mark.parametrize("board", (ULX3S, full_rate(ULX3S)), ids=("half rate", "full rate"))
+@pytest.mark.parametrize("board", (
+    pytest.param(ULX3S, id="half rate"),
+    pytest.param(full_rate(ULX3S), id="full rate", marks=pytest.mark.slow),
+))
 def test_a_model_through_the_controller(board):
     image = synthetic(board.config)
     device = DirectDevice(board.config, controller_spec(board), fill=np.random.default_rng(7))

@@ -33,6 +33,7 @@ def test_a_simulated_device_is_sound():
         found["bytes_read"] * TINY.clk_hz / found["cycles"], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_board_behind_a_link(capsys):
     """``headrace doctor tcp://...``: it says itself what it is, and tests its own memory."""
     image = demo(TINY, 64)
