@@ -40,7 +40,7 @@ def test_clocks_that_do_not_fit():
     board = find_board("ulx3s")
     memory = dataclasses.replace(board.memory, clock_hz=133_000_000)
     with pytest.raises(HeadraceError, match="board ulx3s: its DRAM runs at 133000000 Hz, but 1:2 "
-                                            "of its clock of 50000000 Hz makes 100000000 Hz"):
+                                            "of its clock of 32500000 Hz makes 65000000 Hz"):
         controller_spec(dataclasses.replace(board, memory=memory))
 
 

@@ -69,7 +69,7 @@ def test_a_model_over_the_uart():
     device = SimulatedBoard(ULX3S, fill=np.random.default_rng(8),
                             upload=lambda done, total: uploads.append((done, total)))
     with device:
-        assert (device.clk_hz, device.memory_bytes) == (50_000_000, 32 << 20)
+        assert (device.clk_hz, device.memory_bytes) == (ULX3S.clk_hz, 32 << 20)
         result = device.memory_test(12 << 20, 4096)
         assert (result.words, result.errors) == (1024, 0)
         session = Session(device, image, check=True)

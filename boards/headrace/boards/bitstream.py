@@ -16,7 +16,7 @@ from .families import FAMILIES
 from .report import Routing, load_routing
 from .routing import options, route
 from .steps import Steps
-from .synthesis import LOGIC, Resources, load_resources, synthesise
+from .synthesis import LEAST_HZ, LOGIC, Resources, load_resources, synthesise
 from .tools import Progress, find_tool, run_tool, version
 
 
@@ -161,13 +161,14 @@ def _write_rtl(steps: Steps, board: Board, config: Config, verilog: str | None,
 def _synthesise(steps: Steps, board: Board, config: Config, tool: str,
                 progress: Progress) -> None:
     kind = FAMILIES[board.family]
+    clk_hz = max(config.clk_hz, LEAST_HZ)
     text = (steps.folder / "top.v").read_text(encoding="utf-8")
 
     def write(work: Path) -> None:
-        synthesise(text, work, family=board.family, top="top", clk_hz=config.clk_hz, netlist=True,
+        synthesise(text, work, family=board.family, top="top", clk_hz=clk_hz, netlist=True,
                    progress=progress)
 
-    key = content_key(text, kind.script, kind.lean, kind.cells, kind.parts, LOGIC, config.clk_hz,
+    key = content_key(text, kind.script, kind.lean, kind.cells, kind.parts, LOGIC, clk_hz,
                       tool)
     steps.run("synthesis", key, ["netlist.json", "resources.json"], write)
 

@@ -11,11 +11,15 @@ from .names import name_cells
 from .tools import Progress, find_tool, run_tool
 
 
-__all__ = ["LOGIC", "Resources", "load_resources", "synthesise"]
+__all__ = ["LEAST_HZ", "LOGIC", "Resources", "load_resources", "synthesise"]
 
 
 #: Part of the period that mapping leaves to logic.
 LOGIC = 0.2
+
+#: Slowest clock that a board's top is mapped for: wires take most of the period of a full part, and
+#: slower logic would not make them faster.
+LEAST_HZ = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -276,17 +276,18 @@ def _sdr() -> Dram:
         refi=ck("7812.5"), rfc=ck("66"), controller=4)
 
 
-def _litedram_sdr() -> Dram:
-    # The chip of _sdr() at 100 MHz behind LiteDRAM at half rate: a command moves two words, and
-    # all times are whole clocks of the controller, two of the chip's. Its crossbar gives one bank
-    # to a port until all that was asked from it has been issued, and has a queue before each bank:
-    # the first command for another bank comes three clocks of the controller after the last one,
-    # or four if that opens or closes a row (rcd has the fourth). From REF to the first command
-    # nine of its clocks pass, and reads take eight in controller and PHY.
-    clock = Fraction(100_000_000)
+def _litedram_sdr(mhz: int) -> Dram:
+    # The chip of _sdr() at 100 MHz, or slower, behind LiteDRAM at half rate: a command moves two
+    # words, and all times are whole clocks of the controller, two of the chip's. Its crossbar gives
+    # one bank to a port until all that was asked from it has been issued, and has a queue before
+    # each bank: the first command for another bank comes three clocks of the controller after the
+    # last one, or four if that opens or closes a row (rcd has the fourth). From REF to the first
+    # command nine of its clocks pass, and reads take eight in controller and PHY.
+    clock = Fraction(mhz * 1_000_000)
     ck = _clocks(clock)
     return Dram(
-        name="litedram-sdr-100-x16", title="SDR SDRAM x16, 100 MHz, behind LiteDRAM at half rate",
+        name=f"litedram-sdr-{mhz}-x16",
+        title=f"SDR SDRAM x16, {mhz} MHz, behind LiteDRAM at half rate",
         clock_hz=clock, access_bytes=4, burst=2, row_bytes=1024, groups=1, banks=4, fold=False,
         cl=2, cwl=0, rcd=4 + 2, rp=4, rp_all=4, ras=ck("45"), rc=ck("66"), ccd_s=2, ccd_l=2,
         rrd_s=2, rrd_l=2, faw=0, rtp=1, wr=2, wtr_s=0, wtr_l=0, turn=8, refi=ck("7800"),
@@ -310,7 +311,8 @@ def _litedram_ddr3() -> Dram:
 
 #: DRAMs by name.
 DRAMS = {dram.name: dram for dram in (_ddr3(), _ddr4(), _lpddr4(), _hbm2(), _sdr(),
-                                      _litedram_sdr(), _litedram_ddr3())}
+                                      _litedram_sdr(100), _litedram_sdr(65),
+                                      _litedram_ddr3())}
 
 
 def find_dram(name: str) -> Dram:

@@ -33,7 +33,7 @@ BURST = 1024
 PORTS = {"ddr3-1600-x16": (16, 200_000_000), "ddr4-2400-x64": (64, 300_000_000),
          "lpddr4-2400-x16": (16, 300_000_000), "hbm2-pc": (64, 250_000_000),
          "sdr-133-x16": (4, 66_666_667), "litedram-sdr-100-x16": (4, 50_000_000),
-         "litedram-ddr3-300-x16": (8, 75_000_000)}
+         "litedram-sdr-65-x16": (4, 32_500_000), "litedram-ddr3-300-x16": (8, 75_000_000)}
 
 
 Bursts = tuple[int, NDArray[np.uint64], NDArray[np.bool_]]

@@ -109,8 +109,8 @@ def run(
     memory: Annotated[str, typer.Option(
         metavar="ideal|preset|DRAM", help="Memory of the simulation: fixed latency and bandwidth, "
         "or the timing of ddr3-1600-x16, ddr4-2400-x64, lpddr4-2400-x16, hbm2-pc, sdr-133-x16, "
-        "litedram-sdr-100-x16 or litedram-ddr3-300-x16 at the clock of the configuration; "
-        "`preset` is the one that the configuration names (sim).")] = "ideal",
+        "litedram-sdr-100-x16, litedram-sdr-65-x16 or litedram-ddr3-300-x16 at the clock of the "
+        "configuration; `preset` is the one that the configuration names (sim).")] = "ideal",
     latency: Annotated[int, typer.Option(
         metavar="CYCLES", help="Cycles until ideal memory answers a read (sim).")] = 60,
     bandwidth: Annotated[float, typer.Option(
