@@ -265,18 +265,6 @@ def test_gelu():
     same(numerics.gelu(floats(0, -0.0, INF, -INF, -100)), floats(0, -0.0, INF, NAN, -0.0))
 
 
-@pytest.mark.parametrize("cap", [2, 30, 50, 1000])
-def test_soft_cap(cap):
-    x = np.concatenate([np.linspace(-12 * cap, 12 * cap, 200_001),
-                        np.geomspace(1e-9, 20, 50_001) * cap]).astype(np.float32)
-    y = numerics.soft_cap(numerics.mul(x, np.float32(2 / cap)), np.float32(cap))
-    # The bound of docs/number-formats.md.
-    assert np.abs(y - cap * np.tanh(x.astype(np.float64) / cap)).max() < 3e-7 * cap
-    assert np.abs(y).max() == cap
-    same(numerics.soft_cap(floats(0, -0.0, INF, -INF, NAN), np.float32(cap)),
-         floats(0, 0, cap, -cap, NAN))
-
-
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, 3, 1)])
 def test_shapes(shape):
     x = np.ones(shape, np.float32)

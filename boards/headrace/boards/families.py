@@ -74,7 +74,7 @@ FAMILIES = {
         places=("--85k", "--package", "CABGA756", "--speed", "6")),
     "xcup": Family(
         script="scratchpad -set abc9.D {delay_ps}; "
-               "synth_xilinx -family xcup -flatten -uram -abc9 -noiopad "
+               "synth_xilinx -family xcup -flatten -uram -noiopad "
                "-noclkbuf -top {top}",
         # Inverters are LUTs until the vendor's tools absorb them.
         cells={"LUT": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1,

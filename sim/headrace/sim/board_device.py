@@ -11,7 +11,8 @@ from headrace.sw.errors import HeadraceError
 from headrace.sw.links.board import BoardDevice
 from headrace.sw.links.uart import UartBus
 
-from .board import BIT_CYCLES, BoardSimulation, build_simulator
+from .board import BoardSimulation, build_simulator
+from .uart_loop import BIT_CYCLES
 
 
 __all__ = ["SimulatedBoard", "SimulatedPort", "SimulatedUart"]

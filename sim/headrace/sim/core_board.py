@@ -1,8 +1,6 @@
 """A board without its DRAM controller: BoardCore with the compiled AXI memory."""
 
 import ctypes
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,26 +10,19 @@ from headrace.hw.config import CLASSES, Config
 from . import cache
 from .gating import gate
 from .generation import SOURCES
-from .memory import MEMORY_SOURCES, Memory, MemoryOptions
+from .memory import MEMORY_SOURCES, Memory, MemoryOptions, fill_storage
 from .native import declare
 from .ports import read_ports
 from .tops import DEVICE, TOP, wrap
+from .uart_loop import BIT_CYCLES, UartLoop
 from .verilator import Design, build
 
 
-__all__ = ["BIT_CYCLES", "CLK_HZ", "CoreBoard", "core_verilog"]
+__all__ = ["CLK_HZ", "CoreBoard", "core_verilog"]
 
-
-#: Cycles of a bit on the simulated UART: as few as the receiver takes.
-BIT_CYCLES = 4
 
 #: Clock that the board believes to have: its timeouts are counted in it.
 CLK_HZ = 1_000_000
-
-SLICE = 1 << 18
-
-#: Why the compiled loop came back; ``cpp/board_loop.cpp`` holds the same numbers.
-_CYCLES, _RECEIVED, _VIOLATION = range(3)
 
 
 def core_verilog(config: Config, memory_bytes: int, fill: str | int | None = None) -> str:
@@ -51,11 +42,8 @@ def core_verilog(config: Config, memory_bytes: int, fill: str | int | None = Non
     return (place / "headrace.v").read_text(encoding="utf-8")
 
 
-class CoreBoard:
-    """A board that runs while it is listened to: bytes go in and out over the wires of its UART.
-
-    It has the methods of :class:`headrace.sim.board.BoardSimulation`. Between calls the clock
-    stands still.
+class CoreBoard(UartLoop):
+    """A board with the compiled memory, on the wires of its UART.
 
     Parameters
     ----------
@@ -84,19 +72,14 @@ class CoreBoard:
         path = build(Design(top=TOP, sources={"device.v": gate(verilog), "top.sv": wrapper},
                             cpp=MEMORY_SOURCES, driver="board_loop.cpp", output="board.so",
                             label=f"{config.name} with a link"))
-        self._library = declare(ctypes.CDLL(str(path)))
+        library = declare(ctypes.CDLL(str(path)))
         self.storage = np.zeros(memory_bytes, np.uint8)
-        if isinstance(fill, np.random.Generator):
-            self.storage[:] = fill.integers(0, 256, memory_bytes, np.uint8)
-        elif fill:
-            self.storage[:] = fill
+        fill_storage(self.storage, fill)
         bus_bytes = read_ports(verilog, DEVICE)["axi__rdata"].width // 8
         # The window and the memory test have IDs of their own.
         options = replace(options or MemoryOptions(), classes=len(CLASSES) + 2)
-        self.memory = Memory(self._library, self.storage, bus_bytes, options)
-        self._loop: int | None = self._library.headrace_board_new(self.memory.handle, BIT_CYCLES,
-                                                                  None)
-        self._seconds, self._ran = 0.0, 0
+        self.memory = Memory(library, self.storage, bus_bytes, options)
+        super().__init__(library, self.memory.handle)
         self.set_ready(True)
         self.reset()
 
@@ -104,68 +87,11 @@ class CoreBoard:
         """Say whether memory can be used."""
         self._library.headrace_board_memory_ready(self._loop, ready)
 
-    def reset(self, cycles: int = 4) -> None:
-        """Press the board's reset: what is on its way over the UART is lost, memory stays."""
+    def _clear(self) -> None:
         self.memory.clear_violation()
-        self._library.headrace_board_reset(self._loop, cycles)
 
-    @property
-    def cycles(self) -> int:
-        """Clock cycles so far, resets included."""
-        return self.memory.cycles
-
-    @property
-    def simulated_hz(self) -> float:
-        """Cycles per second of wall-clock time."""
-        return self._ran / self._seconds if self._seconds else 0.0
-
-    def write(self, data: bytes) -> None:
-        """Let bytes go to the board, while it runs."""
-        self._library.headrace_board_send(self._loop, bytes(data), len(data))
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that have not arrived at the board."""
-        return self._library.headrace_board_unsent(self._loop)
-
-    def run(self, max_cycles: int, received: int = 0,
-            progress: Callable[[int], None] | None = None) -> bool:
-        """Run for so many cycles, or until so many bytes wait to be read; whether they do.
-
-        Raises
-        ------
-        ProtocolViolation
-            The board broke a rule of its AXI port.
-        """
-        start, first, stop = time.perf_counter(), self.cycles, _CYCLES
-        try:
-            while stop == _CYCLES and (left := first + max_cycles - self.cycles) > 0:
-                stop = self._library.headrace_board_run(self._loop, min(left, SLICE), received)
-                if progress is not None:
-                    progress(self.cycles - first)
-        finally:
-            self._seconds += time.perf_counter() - start
-            self._ran += self.cycles - first
+    def _check(self) -> None:
         self.memory.check()
-        return stop == _RECEIVED
 
-    def read(self, size: int, max_cycles: int) -> bytes:
-        """Bytes from the board: `size` of them, or those that came within `max_cycles`."""
-        if self._library.headrace_board_received(self._loop) < size:
-            self.run(max_cycles, received=size)
-        buffer = (ctypes.c_uint8 * size)()
-        count = self._library.headrace_board_take(self._loop, buffer, size)
-        return bytes(buffer[:count])
-
-    def close(self) -> None:
-        """Free the compiled design and its memory."""
-        if self._loop is not None:
-            self._library.headrace_board_delete(self._loop)
-            self._loop = None
-            self.memory.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+    def _free(self) -> None:
+        self.memory.close()

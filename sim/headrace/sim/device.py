@@ -15,7 +15,7 @@ from headrace.sw.recording import Recording
 from headrace.sw.trace import Activity
 
 from .activity import ActivityRecorder
-from .memory import MemoryOptions
+from .memory import MemoryOptions, fill_storage
 from .ports import read_ports
 from .probe import Probe
 from .simulation import Simulation
@@ -72,10 +72,7 @@ class SimDevice(Device):
         self.memory: NDArray[np.uint8] = (
             np.memmap(file, np.uint8, "w+", shape=(self.memory_bytes,)) if file
             else np.zeros(self.memory_bytes, np.uint8))
-        if isinstance(fill, np.random.Generator):
-            self.memory[:] = fill.integers(0, 256, self.memory_bytes, np.uint8)
-        elif fill:
-            self.memory[:] = fill
+        fill_storage(self.memory, fill)
 
     @property
     def simulation(self) -> Simulation:

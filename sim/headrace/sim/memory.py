@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.hw.config import CLASSES
 from headrace.sw.errors import HeadraceError
@@ -14,7 +15,8 @@ from .dram import Dram, find_dram
 from .native import declare
 
 
-__all__ = ["MEMORY_SOURCES", "Memory", "MemoryOptions", "ProtocolViolation", "RESPONSES"]
+__all__ = ["MEMORY_SOURCES", "Memory", "MemoryOptions", "ProtocolViolation", "RESPONSES",
+           "fill_storage"]
 
 
 #: The compiled model: what a build adds to the Verilated design.
@@ -37,6 +39,14 @@ class ProtocolViolation(HeadraceError):
     ``size``, ``alignment``, ``id``, ``unmapped``, ``wlast``, ``write_order``, ``outstanding`` or
     ``valid_in_reset``; it ends with cycle and address.
     """
+
+
+def fill_storage(storage: NDArray[np.uint8], fill: int | np.random.Generator) -> None:
+    """Give zeroed memory its first content, a byte or random ones, which must not matter."""
+    if isinstance(fill, np.random.Generator):
+        storage[:] = fill.integers(0, 256, storage.size, np.uint8)
+    elif fill:          # zeros that are not touched take no room
+        storage[:] = fill
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,6 +158,25 @@ class Device(ABC):
         lsb, width = REGISTERS[register].bits[name]
         return self.read_register(register) >> lsb & (1 << width) - 1
 
+    def identify(self) -> int:
+        """Check that a headrace device of this version answers; return its fingerprint.
+
+        Raises
+        ------
+        HeadraceError
+            If something else does.
+        """
+        found = self.read_register("id")
+        if found != ID:
+            raise HeadraceError(f"{self.name}: register id reads {found:#010x}: expected "
+                                f"{ID:#010x}; there is no headrace device at this address")
+        version = self.read_register("version")
+        if version >> 16 != VERSION >> 16:
+            raise HeadraceError(f"{self.name}: version {version >> 16}.{version & 0xffff}: "
+                                f"expected {VERSION >> 16}.x; generate the device, or build its "
+                                f"bitstream, again with this version of headrace")
+        return self.read_register("fingerprint")
+
     def write_bits(self, register: str, **values: int) -> None:
         """Write a register from its fields; the others are 0."""
         bits = REGISTERS[register].bits

@@ -1,7 +1,5 @@
 """What happens once: device and image are compared, registers are set."""
 
-from headrace.hw.regmap import ID, VERSION
-
 from ..compiler import Image
 from ..device import Device
 from ..errors import HeadraceError
@@ -19,16 +17,7 @@ def check_fit(device: Device, image: Image, *, base: int, chunk: int, passes_per
         If it is no device of headrace, or of another version or configuration; if a number is
         out of range; or if the image does not fit into its memory.
     """
-    found = device.read_register("id")
-    if found != ID:
-        raise HeadraceError(f"{device.name}: register id reads {found:#010x}: expected "
-                            f"{ID:#010x}; there is no headrace device at this address")
-    version = device.read_register("version")
-    if version >> 16 != VERSION >> 16:
-        raise HeadraceError(f"{device.name}: version {version >> 16}.{version & 0xffff}: "
-                            f"expected {VERSION >> 16}.x; generate the device again with this "
-                            f"version of headrace")
-    fingerprint = device.read_register("fingerprint")
+    fingerprint = device.identify()
     if fingerprint != image.fingerprint:
         raise HeadraceError(f"{device.name}: its configuration has fingerprint "
                             f"{fingerprint:08x}, but the image was compiled for "

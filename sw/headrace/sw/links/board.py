@@ -107,7 +107,7 @@ class BoardDevice(PolledDevice):
         try:
             self._identify_board()
             self._await_memory()
-            self.identify()
+            self.greet()
         except BaseException:
             self.close()
             raise

@@ -70,7 +70,7 @@ class MappedDevice(PolledDevice):
         try:
             self.memory_base = self._window.memory_base
             self.memory_bytes = self._window.memory.size
-            self.identify()
+            self.greet()
         except BaseException:
             self.close()
             raise

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from headrace.hw.regmap import COUNTER_BASE, COUNTERS, ID, REGISTERS, VERSION, offset
+from headrace.hw.regmap import COUNTER_BASE, COUNTERS, REGISTERS, offset
 
 from ..device import Device
 from ..errors import HeadraceError
@@ -64,7 +64,7 @@ class PolledDevice(Device):
         low = self.read_word(addr)
         return low | self.read_word(addr + 4) << 32
 
-    def identify(self) -> None:
+    def greet(self) -> None:
         """Check what answers, and reset the engines.
 
         Raises
@@ -72,16 +72,7 @@ class PolledDevice(Device):
         HeadraceError
             If it is no headrace device, another version, or another configuration.
         """
-        found = self.read_register("id")
-        if found != ID:
-            raise HeadraceError(f"{self.name}: register id reads {found:#010x}: expected "
-                                f"{ID:#010x}; there is no headrace device at this address")
-        version = self.read_register("version")
-        if version >> 16 != VERSION >> 16:
-            raise HeadraceError(f"{self.name}: version {version >> 16}.{version & 0xffff}: "
-                                f"expected {VERSION >> 16}.x; build the bitstream again with this "
-                                f"version of headrace")
-        fingerprint = self.read_register("fingerprint")
+        fingerprint = self.identify()
         if self._fingerprint not in (None, fingerprint):
             raise HeadraceError(f"{self.name}: its configuration has fingerprint "
                                 f"{fingerprint:08x}: expected {self._fingerprint:08x}, which the "

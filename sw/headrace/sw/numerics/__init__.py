@@ -17,7 +17,6 @@ from .composite import (
     reduce16,
     rms_scale,
     silu,
-    soft_cap,
     sub,
     to_fp16_scale,
 )
@@ -28,6 +27,6 @@ from .elementary import exp, rcp, rsqrt
 __all__ = [
     "abs_max", "add", "as_bits", "exp", "flush", "from_bits", "from_fp16", "from_int", "gelu",
     "low_scale", "maximum", "mul", "order_key", "quantise", "quantise16", "quantise_kv", "rcp",
-    "reduce16", "rms_scale", "rsqrt", "silu", "soft_cap", "sub", "to_fp16", "to_fp16_scale",
+    "reduce16", "rms_scale", "rsqrt", "silu", "sub", "to_fp16", "to_fp16_scale",
     "to_int16", "to_int8",
 ]

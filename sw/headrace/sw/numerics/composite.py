@@ -33,7 +33,7 @@ from .elementary import exp, rcp, rsqrt
 
 __all__ = [
     "gelu", "low_scale", "quantise", "quantise16", "quantise_kv", "reduce16", "rms_scale", "silu",
-    "soft_cap", "sub", "to_fp16_scale",
+    "sub", "to_fp16_scale",
 ]
 
 
@@ -41,7 +41,6 @@ _ACT_MAX = np.float32(ACT_MAX)
 _ACT16_MAX = np.float32(ACT16_MAX)
 _INV_ACT_MAX = np.float32(INV_ACT_MAX)
 _ONE = np.float32(1)
-_MINUS_TWO = np.float32(-2)
 _GELU_LINEAR, _GELU_CUBIC = (from_bits(bits) for bits in (GELU_LINEAR_BITS, GELU_CUBIC_BITS))
 # Numbers of at least 2**-102 are multiples of 2**-125, and so are their sums, rounded or not:
 # none of them can be subnormal. In terms of the doubled bits that has_below() compares.
@@ -189,24 +188,6 @@ def gelu(g: ArrayLike) -> Float:
     inner = add(_GELU_LINEAR, mul(_GELU_CUBIC, mul(g, g), clean=True), clean=True)
     u = mul(g, inner, clean=True)
     return mul(g, rcp(add(_ONE, exp(np.negative(u)), clean=True)), clean=True)
-
-
-def soft_cap(u: ArrayLike, cap: ArrayLike) -> Float:
-    """``cap * tanh(u / 2)`` as ``cap + (-2 * cap) * rcp(1 + exp(u))``.
-
-    Whoever scales the argument anyway multiplies by ``fp32(2 / c)`` in the same step. Infinities
-    give the cap with their sign, without a special case.
-
-    Parameters
-    ----------
-    u : array_like of float32
-        Twice the argument of tanh.
-    cap : array_like of float32
-        Positive, below 2**127.
-    """
-    cap = flush(cap)
-    gate = rcp(add(_ONE, exp(flush(u)), clean=True))
-    return add(cap, mul(mul(cap, _MINUS_TWO, clean=True), gate, clean=True), clean=True)
 
 
 def rms_scale(x: ArrayLike, n_inv: ArrayLike, eps: ArrayLike) -> Float:
