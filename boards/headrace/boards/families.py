@@ -73,9 +73,9 @@ FAMILIES = {
         # The largest package, so that pins are no limit, and the slowest grade.
         places=("--85k", "--package", "CABGA756", "--speed", "6")),
     "xcup": Family(
-        script="scratchpad -set abc9.D {delay_ps}; "
-               "synth_xilinx -family xcup -flatten -uram -noiopad "
-               "-noclkbuf -top {top}",
+        # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size; the delay
+        # {delay_ps} is not looked at.
+        script="synth_xilinx -family xcup -flatten -uram -noiopad -noclkbuf -top {top}",
         # Inverters are LUTs until the vendor's tools absorb them.
         cells={"LUT": {**{f"LUT{n}": 1 for n in range(1, 7)}, "INV": 1, "SRL16E": 1, "SRLC32E": 1,
                        "RAM32X1S": 1, "RAM64X1S": 1, "RAM32X1D": 2, "RAM64X1D": 2,
@@ -94,8 +94,7 @@ FAMILIES = {
 }
 
 FAMILIES["xc7"] = Family(
-    # Without ABC9, which Yosys 0.66 ends with an assertion on designs of this size; the delay
-    # {delay_ps} is not looked at.
+    # Without ABC9, as above.
     script="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}",
     cells={"LUT": FAMILIES["xcup"].cells["LUT"],
            "FF": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
