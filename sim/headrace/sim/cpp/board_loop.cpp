@@ -1,27 +1,12 @@
 // The compiled loop of a board: clocks, reset, and the two wires of its UART.
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "Vtop.h"
-#include "verilated.h"
-#if VM_TRACE
-#include "verilated_vcd_c.h"
-#endif
+#include "clocked_top.h"
 
 #define HEADRACE_API extern "C" __attribute__((visibility("default"), used))
 
 namespace {
-
-template <class Top>
-auto set_fast(Top& top, bool level, int) -> decltype(top.clk2x, true) {
-    top.clk2x = level;
-    return true;
-}
-template <class Top>
-bool set_fast(Top&, bool, long) {
-    return false;
-}
 
 // A board without its DRAM controller is told that memory is ready.
 template <class Top>
@@ -40,32 +25,16 @@ bool get_ready(const Top&, long) {
     return true;
 }
 
-// Why a call came back; board.py holds the same numbers.
+// Why a call came back; uart_loop.py holds the same numbers.
 enum Stop : int { kCycles = 0, kReceived = 1, kViolation = 2 };
 
-class Board {
+class Board : headrace::ClockedTop {
 public:
-    Board(uint64_t chip, unsigned divisor, const char* trace)
-        : top_{&context_, ""}, divisor_{divisor} {
+    Board(uint64_t chip, unsigned divisor, const char* trace) : divisor_{divisor} {
         top_.rx = 1;
         top_.eval();
         top_.memory = chip;
-#if VM_TRACE
-        if (trace != nullptr) {
-            context_.traceEverOn(true);
-            trace_ = std::make_unique<VerilatedVcdC>();
-            top_.trace(trace_.get(), 99);
-            trace_->open(trace);
-        }
-#else
-        (void)trace;
-#endif
-    }
-    ~Board() {
-        top_.final();
-#if VM_TRACE
-        if (trace_) trace_->close();
-#endif
+        begin_trace(trace);
     }
 
     void reset(unsigned cycles) {
@@ -77,7 +46,7 @@ public:
         top_.rx = 1;
         top_.rst = 1;
         settle();
-        for (unsigned cycle = 0; cycle < cycles; cycle++) edge();
+        for (unsigned cycle = 0; cycle < cycles; cycle++) tick();
         top_.rst = 0;
         settle();
     }
@@ -96,7 +65,7 @@ public:
             if (top_.violation) return kViolation;
             if (received && in_.size() >= received) return kReceived;
             transmit();
-            edge();
+            tick();
             receive();
         }
         if (top_.violation) return kViolation;
@@ -162,45 +131,16 @@ private:
         bit_++;
     }
 
-    void settle() {
-        top_.sample ^= 1;
-        eval();
-    }
-    void edge() {
+    void tick() {
         cycles_++;
-        top_.clk = 1;
-        const bool fast = set_fast(top_, true, 0);
-        eval();
-        if (fast) {
-            set_fast(top_, false, 0);
-            eval();
-            set_fast(top_, true, 0);
-        }
-        top_.clk = 0;
-        eval();
-        if (fast) {
-            set_fast(top_, false, 0);
-            eval();
-        }
-    }
-    void eval() {
-        top_.eval();
-#if VM_TRACE
-        if (trace_) trace_->dump(time_++);
-#endif
+        edge();
     }
 
-    VerilatedContext context_;
-    Vtop top_;
     const unsigned divisor_;
     std::vector<uint8_t> out_, in_;
     uint64_t sent_ = 0, cycles_ = 0;
     unsigned shift_ = 0, bits_left_ = 0, wait_ = 0;
     unsigned sample_ = 0, bit_ = 0, byte_ = 0;
-#if VM_TRACE
-    std::unique_ptr<VerilatedVcdC> trace_;
-    uint64_t time_ = 0;
-#endif
 };
 
 }  // namespace

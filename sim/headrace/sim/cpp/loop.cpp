@@ -1,12 +1,7 @@
 // The compiled loop: runs the Verilated top without Python in any cycle.
 #include <cstdint>
-#include <memory>
 
-#include "Vtop.h"
-#include "verilated.h"
-#if VM_TRACE
-#include "verilated_vcd_c.h"
-#endif
+#include "clocked_top.h"
 
 #define HEADRACE_API extern "C" __attribute__((visibility("default"), used))
 
@@ -15,67 +10,19 @@
 
 namespace {
 
-// A clock of twice the frequency, in phase, where the design has one.
-template <class Top>
-auto set_fast(Top& top, bool level, int) -> decltype(top.clk2x, true) {
-    top.clk2x = level;
-    return true;
-}
-template <class Top>
-bool set_fast(Top&, bool, long) {
-    return false;
-}
-
 // Why a call came back; simulation.py holds the same numbers.
 enum Stop : int { kCycles = 0, kInterrupt = 1, kViolation = 2, kNoAnswer = 3 };
 
 constexpr unsigned kPatience = 10000;  // cycles that the control port may take to answer
 
-class Loop {
+class Loop : headrace::ClockedTop {
 public:
-    Loop(uint64_t memory, const char* trace) : top_{&context_, ""} {
+    Loop(uint64_t memory, const char* trace) {
         // The first evaluation only takes down the levels that edges are told from.
         top_.eval();
         top_.memory = memory;
         CTRL(wstrb) = 0xF;
-#if VM_TRACE
-        if (trace != nullptr) {
-            context_.traceEverOn(true);
-            trace_ = std::make_unique<VerilatedVcdC>();
-            top_.trace(trace_.get(), 99);
-            trace_->open(trace);
-        }
-#else
-        (void)trace;
-#endif
-    }
-    ~Loop() {
-        top_.final();
-#if VM_TRACE
-        if (trace_) trace_->close();
-#endif
-    }
-
-    // Show the device its inputs, so that handshakes are seen as they stand just before the edge.
-    void settle() {
-        top_.sample ^= 1;
-        eval();
-    }
-    void edge() {
-        top_.clk = 1;
-        const bool fast = set_fast(top_, true, 0);
-        eval();
-        if (fast) {
-            set_fast(top_, false, 0);
-            eval();
-            set_fast(top_, true, 0);
-        }
-        top_.clk = 0;
-        eval();
-        if (fast) {
-            set_fast(top_, false, 0);
-            eval();
-        }
+        begin_trace(trace);
     }
 
     void reset(unsigned cycles) {
@@ -135,21 +82,6 @@ public:
         }
         return top_.violation ? kViolation : kNoAnswer;
     }
-
-private:
-    void eval() {
-        top_.eval();
-#if VM_TRACE
-        if (trace_) trace_->dump(time_++);
-#endif
-    }
-
-    VerilatedContext context_;
-    Vtop top_;
-#if VM_TRACE
-    std::unique_ptr<VerilatedVcdC> trace_;
-    uint64_t time_ = 0;
-#endif
 };
 
 }  // namespace
