@@ -108,7 +108,7 @@ def test_a_damaged_image_is_refused(library, image):
 
 @pytest.mark.parametrize("lies, result", [
     ({"id": 0}, "NO_DEVICE"), ({"id": 0xffff_ffff}, "NO_DEVICE"),
-    ({"version": 0x2_0000}, "VERSION"),
+    ({"version": 0x2_0000}, "VERSION"), ({"version": 0x1_0000}, "VERSION"),
     ({"status": 8}, "TIMEOUT"),
 ])
 def test_open_refuses(library, image, lies, result):

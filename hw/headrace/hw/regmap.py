@@ -9,14 +9,15 @@ from .config import CLASSES
 
 
 __all__ = ["COUNTERS", "COUNTER_BASE", "ERRORS", "ID", "RECORD_BYTES", "REGISTERS", "VERSION",
-           "Register", "offset"]
+           "Register", "is_compatible", "offset"]
 
 
 #: "HRAC", little-endian.
 ID = int.from_bytes(b"HRAC", "little")
 
-#: Version of the register map and of the instruction set: major 16 bits, minor 16 bits.
-VERSION = 0x0001_0000
+#: Version of the register map and of the instruction set: major 16 bits, minor 16 bits. A minor one
+#: adds to what was there (1: activations of 16 bits).
+VERSION = 0x0001_0001
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ COUNTER_BASE = 0x200
 
 #: Bytes of the record of all counters that END writes for each pass.
 RECORD_BYTES = 256
+
+
+def is_compatible(version: int) -> bool:
+    """Whether a device of a version does all that this one has: its major, no lower minor."""
+    return version >> 16 == VERSION >> 16 and version & 0xffff >= VERSION & 0xffff
 
 
 def offset(name: str) -> int:

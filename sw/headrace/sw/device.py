@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.hw.config import Config
 from headrace.hw.isa import INSTRUCTION_BYTES, Op, decode
-from headrace.hw.regmap import COUNTERS, ID, RECORD_BYTES, REGISTERS, VERSION
+from headrace.hw.regmap import COUNTERS, ID, RECORD_BYTES, REGISTERS, VERSION, is_compatible
 
 from .compiler.traffic import instruction_traffic, program_traffic
 from .errors import HeadraceError
@@ -171,9 +171,10 @@ class Device(ABC):
             raise HeadraceError(f"{self.name}: register id reads {found:#010x}: expected "
                                 f"{ID:#010x}; there is no headrace device at this address")
         version = self.read_register("version")
-        if version >> 16 != VERSION >> 16:
+        if not is_compatible(version):
             raise HeadraceError(f"{self.name}: version {version >> 16}.{version & 0xffff}: "
-                                f"expected {VERSION >> 16}.x; generate the device, or build its "
+                                f"expected {VERSION >> 16}.{VERSION & 0xffff} or a later "
+                                f"{VERSION >> 16}.x; generate the device, or build its "
                                 f"bitstream, again with this version of headrace")
         return self.read_register("fingerprint")
 

@@ -120,7 +120,8 @@ def test_uio(tmp_path, physical):
 
 @pytest.mark.parametrize("changes, text", [
     ({"id": 0xffff_ffff}, "register id reads 0xffffffff: expected 0x"),
-    ({"version": 0x0002_0001}, "version 2.1: expected 1.x"),
+    ({"version": 0x0002_0001}, "version 2.1: expected 1.1 or a later 1.x"),
+    ({"version": 0x0001_0000}, "version 1.0: expected 1.1 or a later 1.x"),
     ({"fingerprint": 0xbad}, "fingerprint 00000bad: expected 00001234"),
 ])
 def test_wrong_devices(physical, changes, text):

@@ -20,7 +20,7 @@ static const char *const results[HEADRACE_RESULTS] = {
     "done",
     "the link failed or changed what was sent",
     "there is no headrace device at this address",
-    "the device has another version of the register map",
+    "the device has another, or an older, version of the register map",
     "the image is truncated, damaged, or of another version: export it again",
     "the image was compiled for another configuration than the device's",
     "the image does not fit into the device's memory",
@@ -119,7 +119,9 @@ int headrace_open(struct headrace *device, const struct headrace_io *io, uint64_
     if (id != HEADRACE_ID)
         return HEADRACE_E_NO_DEVICE;
     TRY(get(device, HEADRACE_VERSION_OFFSET, &device->version));
-    if (device->version >> 16 != HEADRACE_VERSION >> 16)
+    /* A lower minor version lacks what images may use. */
+    if (device->version >> 16 != HEADRACE_VERSION >> 16 ||
+        (device->version & 0xffffu) < (HEADRACE_VERSION & 0xffffu))
         return HEADRACE_E_VERSION;
     TRY(get(device, HEADRACE_FINGERPRINT_OFFSET, &device->fingerprint));
     TRY(get(device, HEADRACE_SIZE_OFFSET, &device->size));
