@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from amaranth.back import verilog
 from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
 from typer.testing import CliRunner
 
@@ -16,6 +15,7 @@ from headrace.boards.bitstream import TimingMissed, build_bitstream
 from headrace.boards.catalogue import find_board
 from headrace.boards.harness import Harness
 from headrace.hw.config import Config
+from headrace.hw.emission import to_verilog
 from headrace.hw.matmul.array import SystolicArray
 from headrace.sw.cli import app
 from headrace.sw.errors import HeadraceError
@@ -44,8 +44,7 @@ class Top(Elaboratable):
 
 def array_verilog(config=SMALL):
     top = Top(config)
-    return verilog.convert(top, name="top", ports=[top.domain.clk, top.rx, top.tx],
-                           strip_internal_attrs=True, emit_src=False)
+    return to_verilog(top, "top", ports=[top.domain.clk, top.rx, top.tx])
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,14 @@
 """Verilog text, its description, and the C header."""
 
 import json
+import os
 import re
 import subprocess
 
 import pytest
 from amaranth import *
 from amaranth.back import rtlil
+from amaranth.back.verilog import YosysError
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -144,6 +146,21 @@ class _Both(wiring.Component):
         m.d.comb += [port.addr.eq(self.addr) for port in reads]
         m.d.comb += self.o.eq(Cat(port.data for port in reads))
         return m
+
+
+def test_yosys_is_the_one_of_the_packages(tmp_path, monkeypatch):
+    """One on PATH that is old or does not work changes nothing."""
+    (tmp_path / "yosys").write_text("#!/bin/sh\nexit 2\n")
+    (tmp_path / "yosys").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("AMARANTH_USE_YOSYS", raising=False)
+    text = to_verilog(_Both(), "both")
+    assert "AMARANTH_USE_YOSYS" not in os.environ
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "builtin")
+    assert to_verilog(_Both(), "both") == text
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
+    with pytest.raises(YosysError):
+        to_verilog(_Both(), "both")
 
 
 def test_the_words_of_sram_are_not_even_emitted(monkeypatch):

@@ -3,11 +3,11 @@
 import functools
 
 from amaranth import *
-from amaranth.back import verilog
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from headrace.hw import emission
 from headrace.hw.axi import AXI4LiteSignature, AXI4Signature
 
 
@@ -17,8 +17,7 @@ __all__ = ["Copier", "Puppet", "to_verilog"]
 @functools.cache
 def to_verilog(master: type, data_bits: int) -> str:
     """One of the masters as the device of a simulation."""
-    return verilog.convert(master(data_bits), name="headrace", strip_internal_attrs=True,
-                           emit_src=False)
+    return emission.to_verilog(master(data_bits), "headrace")
 
 
 class _Master(wiring.Component):

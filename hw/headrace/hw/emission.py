@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -33,10 +34,27 @@ def to_verilog(component: Elaboratable | Fragment, name: str, fill: str | int | 
     **options
         As of ``amaranth.back.verilog.convert``: `ports`, `platform`.
     """
-    with _without_empty_words(), _without_collection():
+    with _packaged_yosys(), _without_empty_words(), _without_collection():
         text = verilog.convert(component, name=name, strip_internal_attrs=True, emit_src=False,
                                **options)
     return fill_memories(text, fill)
+
+
+@contextlib.contextmanager
+def _packaged_yosys() -> Iterator[None]:
+    """Let the Yosys that is installed with Amaranth write the text, as it is the same everywhere.
+
+    By itself Amaranth prefers one on PATH, whatever its version, and ends where that one does not
+    work. ``AMARANTH_USE_YOSYS``, where it is set, still says which.
+    """
+    chosen = "AMARANTH_USE_YOSYS" in os.environ
+    if not chosen:
+        os.environ["AMARANTH_USE_YOSYS"] = "builtin,system"
+    try:
+        yield
+    finally:
+        if not chosen:
+            del os.environ["AMARANTH_USE_YOSYS"]
 
 
 @contextlib.contextmanager

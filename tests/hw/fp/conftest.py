@@ -7,11 +7,11 @@ import subprocess
 import numpy as np
 import pytest
 from amaranth import *
-from amaranth.back import verilog
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from headrace.hw import fp
+from headrace.hw.emission import to_verilog
 from headrace.sim.verilator import Design, build
 from headrace.sw import numerics
 
@@ -149,7 +149,7 @@ class Bench:
 def fp_bench(tmp_path_factory):
     """The bench, built once and then taken from the cache of builds."""
     units = Units()
-    text = verilog.convert(units, name="units", strip_internal_attrs=True, emit_src=False)
+    text = to_verilog(units, "units")
     design = Design(top="units", sources={"units.v": text}, output="units_bench",
                     driver=pathlib.Path(__file__).with_name("harness.cpp").resolve())
     # A missing tool is a failure: skipped, the comparison with NumPy would prove nothing.
