@@ -14,8 +14,8 @@ from headrace.sim.generation import device_verilog
 from headrace.sim.memory import MemoryOptions
 from headrace.sw.checkpoint import ModelShape, SyntheticCheckpoint, load_checkpoint
 from headrace.sw.compiler import Image, Traffic, compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.quantiser import Policy
 from tests.sw.models import cache_elements
 

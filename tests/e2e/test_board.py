@@ -12,8 +12,8 @@ from headrace.sim.controller_report import compare
 from headrace.sim.direct import DirectDevice
 from headrace.sim.memory import ProtocolViolation
 from headrace.sim.sdr import find_chip
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
+from headrace.sw.golden_device import GoldenDevice
 
 from .machines import demo, ids, synthetic
 

@@ -3,8 +3,8 @@
 from headrace.hw.regmap import COUNTERS
 from headrace.sim.device import SimDevice
 from headrace.sim.memory import MemoryOptions
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
+from headrace.sw.golden_device import GoldenDevice
 from tests.sw.c_driver import Driver, build
 
 from .machines import TINY, demo, verilog

@@ -16,7 +16,7 @@ from headrace.sim.dram import DRAMS
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.cli import main
 from headrace.sw.cli import run as run_command
-from headrace.sw.device import GoldenDevice
+from headrace.sw.golden_device import GoldenDevice
 
 from .machines import ODD, TINY, demo, shape, verilog
 

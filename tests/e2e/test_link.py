@@ -10,11 +10,12 @@ from headrace.hw.link.map import BOARD_REGISTERS
 from headrace.sim.core_board import CoreBoard
 from headrace.sim.memory import MemoryOptions
 from headrace.sim.uart_pump import PtyPump, TcpPump
-from headrace.sw.device import DeviceTimeout, GoldenDevice
+from headrace.sw.device import DeviceTimeout
 from headrace.sw.driver import DeviceError, Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.links import LinkError, link_device
-from headrace.sw.links import board as board_module
+from headrace.sw.links import board_registers as registers_module
 from headrace.sw.links.board import PIECE
 from headrace.sw.links.polled import DeviceLost
 
@@ -307,7 +308,7 @@ def test_wrong_image(board, wires, image):
 
 
 def test_memory_not_ready(board, wires, image, monkeypatch):
-    monkeypatch.setattr(board_module, "_MEMORY_READY", 0.3)
+    monkeypatch.setattr(registers_module, "_MEMORY_READY", 0.3)
     wires.call(lambda: board.set_ready(False))
     with pytest.raises(HeadraceError, match="memory was not ready within 0.3 s: status 0x0 "
                                             r"\(memory_ready 0.*The DRAM controller"):

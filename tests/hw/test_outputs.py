@@ -21,7 +21,7 @@ from headrace.hw.regmap import COUNTER_BASE, COUNTERS, ERRORS, REGISTERS
 from headrace.sim.generation import device_verilog
 from headrace.sw.c import driver_sources
 from headrace.sw.cli import main
-from headrace.sw.device import GoldenDevice
+from headrace.sw.golden_device import GoldenDevice
 
 
 TINY = PRESETS["tiny"]

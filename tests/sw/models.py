@@ -5,8 +5,8 @@ import numpy as np
 from headrace.hw.config import PRESETS, Config
 from headrace.sw.checkpoint import ModelShape, Rope, SyntheticCheckpoint
 from headrace.sw.compiler import Image, compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.quantiser import Policy
 
 

@@ -17,9 +17,9 @@ from headrace.sw.bench.table import worst
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.cli import main
 from headrace.sw.compiler import compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 
 from .models import ODD, shape
 

@@ -11,10 +11,10 @@ import pytest
 from headrace.hw.config import PRESETS
 from headrace.hw.regmap import ERRORS, REGISTERS
 from headrace.sw.cli import main
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
 from headrace.sw.flat_image import flat_header
+from headrace.sw.golden_device import GoldenDevice
 
 from .c_driver import RESULTS, Driver, build, flat
 from .models import ODD, compiled, ids

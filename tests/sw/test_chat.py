@@ -12,9 +12,9 @@ from headrace.sw.chat import ChatTemplate, Conversation
 from headrace.sw.checkpoint import SyntheticCheckpoint, load_checkpoint
 from headrace.sw.cli import main
 from headrace.sw.compiler import compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.sampling import Sampler, Sampling
 
 from .model_files import write_gguf

@@ -12,9 +12,9 @@ from headrace.hw.isa import Format, Op
 from headrace.hw.regmap import COUNTERS
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.compiler import Sizes, compile_model, load_image
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.quantiser import Policy
 
 from .models import CONFIGS, ODD, compiled, ids, prefill, shape

@@ -10,11 +10,11 @@ from headrace.hw.regmap import REGISTERS
 from headrace.sw.checkpoint import load_checkpoint
 from headrace.sw.cli import main
 from headrace.sw.compiler import compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.doctor import DeviceDoctor, environment, examine_environment, failed
 from headrace.sw.doctor import test_memory as check_memory
 from headrace.sw.doctor.memory_test import lfsr_words
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.links.board import MemoryTestResult
 
 from .models import ODD

@@ -8,9 +8,10 @@ import pytest
 from headrace.hw.config import PRESETS
 from headrace.hw.regmap import COUNTERS, REGISTERS
 from headrace.sw.check import Difference
-from headrace.sw.device import DeviceTimeout, GoldenDevice
+from headrace.sw.device import DeviceTimeout
 from headrace.sw.driver import DeviceError, Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 
 from .models import ODD, compiled, ids
 

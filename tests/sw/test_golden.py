@@ -8,11 +8,11 @@ import pytest
 from headrace.hw.config import PRESETS, Config
 from headrace.sw.checkpoint import load_checkpoint
 from headrace.sw.compiler import compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
 from headrace.sw.golden import BusError, GoldenMachine
 from headrace.sw.golden.parallel import workers
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.policies import parse_policy
 
 from .models import CONFIGS, FEATURES, ODD, cache_elements, compiled, ids, prefill

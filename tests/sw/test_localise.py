@@ -10,9 +10,9 @@ from headrace.hw.isa import Op
 from headrace.hw.observation import sources
 from headrace.sw import cli
 from headrace.sw.check import Difference
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.localise import instruction_name
 from headrace.sw.observed import Tensor
 from headrace.sw.recording import Recording

@@ -6,9 +6,9 @@ from headrace.hw.config import CLASSES, PRESETS
 from headrace.hw.isa import Format, Op
 from headrace.sw.checkpoint import SyntheticCheckpoint
 from headrace.sw.compiler import compile_model
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.quantiser import Policy
 from headrace.sw.trace import BETWEEN, OPERATIONS, labels
 from tests.sw.models import ODD, compiled, ids, shape

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from headrace.hw.config import PRESETS
-from headrace.sw.device import GoldenDevice
 from headrace.sw.driver import Session
 from headrace.sw.errors import HeadraceError
+from headrace.sw.golden_device import GoldenDevice
 from headrace.sw.sampling import Sampler, Sampling
 from headrace.sw.stopping import StopText
 

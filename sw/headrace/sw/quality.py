@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from .checkpoint import Weights
 from .compiler import Image
-from .device import Device, GoldenDevice
+from .device import Device
 from .driver import Session
 from .errors import HeadraceError
+from .golden_device import GoldenDevice
 from .reference import Reference
 
 

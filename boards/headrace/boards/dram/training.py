@@ -14,7 +14,7 @@ from .spec import controller_spec
 
 
 if TYPE_CHECKING:
-    from headrace.sw.links.board import BoardDevice
+    from headrace.sw.links.board_registers import BoardRegisters
 
 
 __all__ = ["Ddr3Host", "Lane", "start_memory"]
@@ -162,7 +162,7 @@ class Ddr3Host:
 
 def start_memory(board: Board, *, model: bool = False,
                  sleep: Callable[[float], None] = time.sleep
-                 ) -> "Callable[[BoardDevice], None] | None":
+                 ) -> "Callable[[BoardRegisters], None] | None":
     """What the driver does when the board says that its memory is not ready, or None for nothing.
 
     Parameters
@@ -182,7 +182,7 @@ def start_memory(board: Board, *, model: bool = False,
         return None
     facts = generate_controller(controller_spec(board, model=model)).facts
 
-    def start(device: "BoardDevice") -> None:
+    def start(device: "BoardRegisters") -> None:
         host = Ddr3Host(facts, board.clk_hz, device.read_dram, device.write_dram, sleep)
         host.prepare(train=not model)
 

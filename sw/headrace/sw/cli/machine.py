@@ -5,8 +5,9 @@ from rich.console import Console
 from headrace.hw.config import Config
 
 from ..compiler import Image
-from ..device import Device, GoldenDevice
+from ..device import Device
 from ..errors import HeadraceError
+from ..golden_device import GoldenDevice
 from ..links import LINKS, link_device
 from .progress import UploadBar
 

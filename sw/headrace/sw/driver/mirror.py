@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from ..check import Finding, cache_difference, logits_difference, token_difference
 from ..compiler import Image
-from ..device import Device, GoldenDevice
+from ..device import Device
+from ..golden_device import GoldenDevice
 from ..localise import PassScalars, Walk
 from ..replay import History, Run
 from .setup import configure

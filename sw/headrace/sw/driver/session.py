@@ -10,8 +10,9 @@ from headrace.hw.config import ALIGN
 
 from ..check import Difference, Finding
 from ..compiler import Image
-from ..device import Device, GoldenDevice
+from ..device import Device
 from ..errors import HeadraceError
+from ..golden_device import GoldenDevice
 from ..locality import locality
 from ..replay import Run
 from ..sampling import Sampler

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ..device import Device
 from ..errors import HeadraceError
 from .board import BoardDevice
+from .board_registers import BoardRegisters
 from .mapped import DevmemWindow, MappedDevice, PynqWindow
 from .tcp import PORT, TcpBus
 from .uart import BAUD, UartBus
@@ -132,7 +133,7 @@ def link_device(url: str, *, fingerprint: int | None = None, memory_bytes: int |
     return MappedDevice(window, fingerprint=fingerprint)
 
 
-def _start_memory(link: Link) -> Callable[[BoardDevice], None] | None:
+def _start_memory(link: Link) -> Callable[[BoardRegisters], None] | None:
     """What starts the memory of the board that the URL names, where the host has to."""
     if "board" not in link.options:
         return None
